@@ -1,0 +1,45 @@
+# `make` lists the targets.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test check lint types imports bench figures clean
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dev
+	touch $@
+
+demo: $(VENV)/.installed ## train FedSPD-DP on Adult; summary, figure and run folder
+	$(BIN)/fedspd run published
+
+test: $(VENV)/.installed-dev ## run the tests
+	$(BIN)/pytest
+
+check: lint types imports test ## everything CI checks
+
+lint: $(VENV)/.installed-dev ## style
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/.installed-dev ## static types
+	$(BIN)/basedpyright
+
+imports: $(VENV)/.installed-dev ## imports point down
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.installed ## time the paper's run and 10,000 clients
+	$(BIN)/python benchmarks/speed.py
+
+figures: $(VENV)/.installed ## draw the README's figure
+	$(BIN)/python scripts/draw_readme_figure.py
+
+clean: ## remove what make made
+	rm -rf $(VENV) runs

@@ -1,0 +1,63 @@
+"""The few types every room shares. `Query` becomes `Release` in one place only: `privacy.mechanism`."""
+
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+
+class Array(Protocol):
+    """An array of any library that follows the array API standard (NumPy, JAX)."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...  # noqa: D102
+
+    @property
+    def dtype(self) -> Any: ...  # noqa: D102
+
+    def __array__(self) -> np.ndarray: ...
+    def __getitem__(self, key: Any, /) -> Any: ...
+    def __add__(self, other: Any, /) -> Any: ...
+    def __radd__(self, other: Any, /) -> Any: ...
+    def __sub__(self, other: Any, /) -> Any: ...
+    def __rsub__(self, other: Any, /) -> Any: ...
+    def __mul__(self, other: Any, /) -> Any: ...
+    def __rmul__(self, other: Any, /) -> Any: ...
+    def __truediv__(self, other: Any, /) -> Any: ...
+    def __neg__(self) -> Any: ...
+
+
+State = TypeVar("State")
+
+
+class Query(NamedTuple):
+    """What a client computed from its records. It must not leave the client.
+
+    A wrapper rather than a type alias, so that doing arithmetic on it or sending it fails at run
+    time too, and a named tuple, so that a compiler of array programs sees through it.
+    """
+
+    value: Array  # stacked: one row per participating client
+    clipped: Array  # share of gradients that were clipped, per client: a simulator's diagnostic
+
+
+class Release(NamedTuple):
+    """A query with noise on it, made by `privacy.mechanism.gaussian` alone. Free to be sent."""
+
+    value: Array
+
+
+class Private(NamedTuple, Generic[State]):
+    """Client state that was computed from records and carries no noise.
+
+    A method that keeps such a state between rounds shows it in its types, and its guarantee is
+    "as published", never "proved".
+    """
+
+    value: State
+
+
+class Batches(NamedTuple):
+    """The records that stacked clients draw in one round, split into their local steps."""
+
+    features: Array  # (clients, local steps, batch size, columns)
+    labels: Array  # (clients, local steps, batch size)
