@@ -1,0 +1,12 @@
+"""Records: where they come from, how they are scaled, and which client holds them.
+
+This room reads files and draws partitions from a generator it is handed. It knows no other room but
+`errors`: neither losses nor noise, and nothing of what a record is used for.
+"""
+
+from fedspd.data.dataset import Category, Shards, Table, assign
+from fedspd.data.partition import KINDS, split
+from fedspd.data.pipeline import prepare
+from fedspd.data.scaling import clip_rows
+
+__all__ = ["KINDS", "Category", "Shards", "Table", "assign", "clip_rows", "prepare", "split"]

@@ -1,0 +1,186 @@
+"""Records as arrays: `Table` before they are handed out to clients, `Shards` after."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspd.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Category:
+    """A categorical column: one code per record, an index into `levels`."""
+
+    codes: NDArray[np.integer]
+    levels: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _check_codes("codes", self.codes, len(self.levels), "levels")
+
+    @classmethod
+    def of(cls, values: NDArray[np.str_]) -> Self:
+        """Code a column of strings; its levels are the distinct strings in alphabetical order."""
+        levels, codes = np.unique(values, return_inverse=True)
+        return cls(codes, tuple(str(level) for level in levels))
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Records that are ready for a linear model, one row each.
+
+    Args:
+        labels: class index of each record; with no `classes`, a number to be predicted.
+        attributes: categorical columns to hand out records by. They need not be among the features.
+    """
+
+    features: NDArray[np.float64]
+    labels: np.ndarray
+    columns: tuple[str, ...]
+    classes: tuple[str, ...]
+    attributes: Mapping[str, Category] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_features(self.features, self.columns)
+        _check_labels(self.labels, len(self), self.classes)
+        for name, category in self.attributes.items():
+            if category.codes.shape != (len(self),):
+                raise InputError(
+                    f"attribute {name!r} must have one entry for each of the {len(self)} records, "
+                    f"got shape {category.codes.shape}; build it from the same rows as the features."
+                )
+
+    def __len__(self) -> int:
+        return self.features.shape[0]
+
+    def with_features(self, features: NDArray[np.float64], columns: tuple[str, ...] | None = None) -> Self:
+        """The same records under other features; `columns` only where their names change."""
+        return replace(self, features=features, columns=self.columns if columns is None else columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Shards:
+    """One table whose rows are sorted by client: client i holds rows `offsets[i]` to `offsets[i+1]`.
+
+    Unequal sizes need no padding, and a million clients share two arrays.
+
+    Args:
+        order: row that each record had in the table it came from.
+    """
+
+    features: NDArray[np.float64]
+    labels: np.ndarray
+    offsets: NDArray[np.int64]
+    order: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        n = self.features.shape[0]
+        if self.labels.shape != (n,) or self.order.shape != (n,):
+            raise InputError(
+                f"features, labels and order must have one row for each of the {n} records, got "
+                f"{n}, {self.labels.shape} and {self.order.shape}; build shards with `assign`."
+            )
+        if self.offsets.ndim != 1 or self.offsets.size < 2 or self.offsets[0] != 0 or self.offsets[-1] != n:
+            raise InputError(
+                f"offsets must run from 0 to the {n} records, got {self.offsets}; build shards with `assign`."
+            )
+        refuse_empty(self.sizes, "give every client a record or leave it out")
+        inside = self.order[(self.order >= 0) & (self.order < n)]
+        if np.unique(inside).size != n:
+            raise InputError(
+                f"order must name each of the {n} records once, got {np.unique(inside).size} of them; "
+                "build shards with `assign`."
+            )
+
+    @property
+    def clients(self) -> int:
+        """Number of clients."""
+        return self.offsets.size - 1
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of records on each client."""
+        return np.diff(self.offsets)
+
+    def shard(self, client: int) -> tuple[NDArray[np.float64], np.ndarray]:
+        """Features and labels of one client, as views."""
+        if not 0 <= client < self.clients:
+            raise IndexError(f"client must be from 0 to {self.clients - 1}, got {client}.")
+        rows = slice(self.offsets[client], self.offsets[client + 1])
+        return self.features[rows], self.labels[rows]
+
+
+def assign(table: Table, owner: NDArray[np.integer], clients: int) -> Shards:
+    """Hand each record to its owner: row r of the table goes to client `owner[r]`."""
+    if owner.shape != (len(table),):
+        raise InputError(
+            f"owner must name one client for each of the {len(table)} records, got shape {owner.shape}; "
+            "build it from the same table."
+        )
+    _check_codes("owner", owner, clients, "clients")
+    sizes = np.bincount(owner, minlength=clients)
+    refuse_empty(sizes, "use fewer clients or another way of handing out the records")
+    order = np.argsort(owner, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    return Shards(table.features[order], table.labels[order], offsets, order)
+
+
+def refuse_empty(sizes: NDArray[np.int64], remedy: str) -> None:
+    """Raise if a client holds no record: it could neither compute a gradient nor draw a batch."""
+    empty = np.flatnonzero(sizes <= 0)
+    if empty.size:
+        some = ", ".join(str(client) for client in empty[:5]) + (", ..." if empty.size > 5 else "")
+        raise InputError(
+            f"every client must hold at least one record, got none on {empty.size} of {sizes.size} clients "
+            f"({some}); {remedy}."
+        )
+
+
+def _check_features(features: NDArray[np.float64], columns: tuple[str, ...]) -> None:
+    if features.ndim != 2 or features.dtype != np.float64 or features.shape[0] == 0:
+        raise InputError(
+            "features must be a float64 matrix with one row per record and at least one row, "
+            f"got {features.dtype} of shape {features.shape}; reshape or convert with .astype(float)."
+        )
+    if len(set(columns)) != features.shape[1] or len(columns) != features.shape[1]:
+        raise InputError(
+            f"columns must be a different name for each of the {features.shape[1]} feature columns, "
+            f"got {len(columns)} names, {len(set(columns))} of them different; name each column once."
+        )
+    finite = np.isfinite(features)
+    if not finite.all():
+        row, column = np.unravel_index(np.argmin(finite), finite.shape)
+        raise InputError(
+            f"features must be finite, got {finite.size - np.count_nonzero(finite)} values that are not, the "
+            f"first in row {row}, column {columns[column]!r}; impute missing values or drop those records."
+        )
+
+
+def _check_labels(labels: np.ndarray, records: int, classes: tuple[str, ...]) -> None:
+    if labels.shape != (records,):
+        raise InputError(
+            f"labels must have one entry for each of the {records} records, got shape {labels.shape}; "
+            "build them from the same rows as the features."
+        )
+    if classes:
+        _check_codes("labels", labels, len(classes), "classes")
+    elif not np.isfinite(labels).all():
+        raise InputError(
+            f"labels must be finite, got {np.count_nonzero(~np.isfinite(labels))} that are not, the first in "
+            f"row {np.argmin(np.isfinite(labels))}; drop those records."
+        )
+
+
+def _check_codes(name: str, codes: np.ndarray, count: int, things: str) -> None:
+    if not np.issubdtype(codes.dtype, np.integer):
+        raise InputError(f"{name} must be integers, got {codes.dtype}; convert with .astype(int).")
+    outside = (codes < 0) | (codes >= count)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise InputError(
+            f"{name} must be from 0 to {count - 1} for {count} {things}, got {codes[row]} in row {row} "
+            f"({np.count_nonzero(outside)} such rows); number the {things} from 0."
+        )
