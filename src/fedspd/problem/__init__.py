@@ -1,0 +1,37 @@
+"""What is minimized: losses, regularizers, one client's objective, and the optimum to compare with.
+
+Pure functions of arrays; this room knows no clients, no privacy and no rounds.
+"""
+
+from fedspd.problem.losses import LOSSES, LeastSquares, Loss, Softmax, SquaredHinge
+from fedspd.problem.objective import Gradient, Objective
+from fedspd.problem.reference import reference_optimum
+from fedspd.problem.regularizers import (
+    L1,
+    Box,
+    ElasticNet,
+    GroupL1,
+    Regularizer,
+    SquaredL2,
+    Unregularized,
+    make_regularizer,
+)
+
+__all__ = [
+    "L1",
+    "LOSSES",
+    "Box",
+    "ElasticNet",
+    "Gradient",
+    "GroupL1",
+    "LeastSquares",
+    "Loss",
+    "Objective",
+    "Regularizer",
+    "Softmax",
+    "SquaredHinge",
+    "SquaredL2",
+    "Unregularized",
+    "make_regularizer",
+    "reference_optimum",
+]

@@ -1,0 +1,177 @@
+r"""Losses of linear scores: $\ell(W^\top a, y)$ for a record with features $a$ and label $y$.
+
+Every loss here sees a record only through its scores $s = W^\top a$, so a record's gradient is the
+outer product $a\, (\partial\ell/\partial s)^\top$ and its norm is $\|a\|\,\|\partial\ell/\partial s\|$:
+gradients are clipped without ever being formed one by one.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from array_api_compat import array_namespace
+
+from fedspd.typing import Array
+
+
+class Loss(Protocol):
+    """A convex, differentiable loss of scores."""
+
+    @property
+    def outputs(self) -> int:
+        """Number of scores per record: the columns of the weight matrix."""
+        ...
+
+    @property
+    def curvature(self) -> float:
+        r"""Largest eigenvalue of $\partial^2\ell/\partial s^2$; rows of norm $R$ make it $L = R^2\,$curvature."""
+        ...
+
+    def values(self, scores: Array, labels: Array) -> Any:
+        """Losses of records, from scores (..., outputs) and labels (...)."""
+        ...
+
+    def slopes(self, scores: Array, labels: Array) -> Any:
+        r"""$\partial\ell/\partial s$, shaped like the scores."""
+        ...
+
+    def contrast(self, weights: Array) -> Any:
+        """The least columns of weights that decide `values` and `predict`, which accept their scores too."""
+        ...
+
+    def predict(self, scores: Array) -> Any:
+        """The class each record's scores speak for."""
+        ...
+
+
+@dataclass(frozen=True)
+class Softmax:
+    r"""Cross-entropy $\ln\sum_c e^{s_c} - s_y$.
+
+    With two classes it is the paper's $\ln(1+\exp(-b^\top X^\top a))$ with $b = e_y - e_{other}$
+    (theory: the printed $b X a$ does not have matching dimensions), so d = 81 x 2 = 162.
+    """
+
+    classes: int = 2
+
+    @property
+    def outputs(self) -> int:
+        """One score per class."""
+        return self.classes
+
+    @property
+    def curvature(self) -> float:
+        r"""$\|\mathrm{diag}(p) - pp^\top\| \le 1/2$ for any number of classes."""
+        return 0.5
+
+    def values(self, scores: Array, labels: Array) -> Any:
+        """Negative log-likelihoods of the labels."""
+        xp = array_namespace(scores)
+        if self.classes == 2:
+            against = (1.0 - 2.0 * labels) * _margin(scores)
+            return xp.log1p(xp.exp(-xp.abs(against))) + xp.maximum(against, 0.0)
+        top = xp.max(scores, axis=-1, keepdims=True)
+        log_total = xp.log(xp.sum(xp.exp(scores - top), axis=-1)) + top[..., 0]
+        return log_total - xp.sum(scores * self._one_hot(xp, scores, labels), axis=-1)
+
+    def slopes(self, scores: Array, labels: Array) -> Any:
+        """Predicted probabilities minus the one-hot label."""
+        xp = array_namespace(scores)
+        if self.classes == 2:
+            excess = 1.0 / (1.0 + xp.exp(scores[..., 0] - scores[..., 1])) - labels
+            return xp.stack([-excess, excess], axis=-1)
+        unnormalized = xp.exp(scores - xp.max(scores, axis=-1, keepdims=True))
+        return unnormalized / xp.sum(unnormalized, axis=-1, keepdims=True) - self._one_hot(xp, scores, labels)
+
+    def contrast(self, weights: Array) -> Any:
+        """Two classes are told apart by one difference, at half the cost."""
+        return weights[..., 1:] - weights[..., :1] if self.classes == 2 else weights
+
+    def predict(self, scores: Array) -> Any:
+        """The class with the highest score, the first of equals."""
+        if self.classes == 2:
+            return _margin(scores) > 0.0
+        return array_namespace(scores).argmax(scores, axis=-1)
+
+    def _one_hot(self, xp: Any, scores: Array, labels: Array) -> Any:
+        return xp.astype(labels[..., None] == xp.arange(self.classes), scores.dtype)
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    r"""$\tfrac12 (s - y)^2$ for a real label $y$."""
+
+    @property
+    def outputs(self) -> int:
+        """One score: the prediction."""
+        return 1
+
+    @property
+    def curvature(self) -> float:
+        """The second derivative is one everywhere."""
+        return 1.0
+
+    def values(self, scores: Array, labels: Array) -> Any:
+        """Half the squared residuals."""
+        residual = scores[..., 0] - labels
+        return 0.5 * residual * residual
+
+    def slopes(self, scores: Array, labels: Array) -> Any:
+        """The residuals."""
+        return scores - labels[..., None]
+
+    def contrast(self, weights: Array) -> Any:
+        """The one column there is."""
+        return weights
+
+    def predict(self, scores: Array) -> Any:
+        """Class 1 where the prediction is nearer to 1 than to 0."""
+        return scores[..., 0] > 0.5
+
+
+@dataclass(frozen=True)
+class SquaredHinge:
+    r"""$\max(0, 1 - \pm s)^2$ for two classes, the sign taken from the label (0: minus, 1: plus)."""
+
+    @property
+    def outputs(self) -> int:
+        """One score: the margin of class 1."""
+        return 1
+
+    @property
+    def curvature(self) -> float:
+        """Two, on the side where the hinge is open."""
+        return 2.0
+
+    def values(self, scores: Array, labels: Array) -> Any:
+        """Squared shortfalls of the margin."""
+        xp = array_namespace(scores)
+        shortfall = xp.maximum(1.0 - (2.0 * labels - 1.0) * scores[..., 0], 0.0)
+        return shortfall * shortfall
+
+    def slopes(self, scores: Array, labels: Array) -> Any:
+        """Minus twice the signed shortfall."""
+        xp = array_namespace(scores)
+        sign = 2.0 * labels[..., None] - 1.0
+        return -2.0 * sign * xp.maximum(1.0 - sign * scores, 0.0)
+
+    def contrast(self, weights: Array) -> Any:
+        """The one column there is."""
+        return weights
+
+    def predict(self, scores: Array) -> Any:
+        """Class 1 where the margin is positive."""
+        return scores[..., 0] > 0.0
+
+
+def _margin(scores: Array) -> Any:
+    """Score of class 1 above class 0, which may have come as their contrast already."""
+    return scores[..., 0] if scores.shape[-1] == 1 else scores[..., 1] - scores[..., 0]
+
+
+LOSSES: dict[str, Callable[[int], Loss]] = {
+    "softmax": Softmax,
+    "least-squares": lambda _: LeastSquares(),
+    "squared-hinge": lambda _: SquaredHinge(),
+}
+"""Makers by name; each takes the number of classes of the data."""
