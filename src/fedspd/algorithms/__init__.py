@@ -1,0 +1,10 @@
+"""Federated methods, one file each, all keeping the contract of `base`.
+
+A method knows its objective and its privacy formulas; it knows no engine, no data source and draws
+nothing at random.
+"""
+
+from fedspd.algorithms.base import Algorithm, PrimalDual
+from fedspd.algorithms.fedspd_published import FedSPDPublished
+
+__all__ = ["Algorithm", "FedSPDPublished", "PrimalDual"]

@@ -1,0 +1,78 @@
+"""The contract every method keeps. Its table stands in `docs/architecture.md`.
+
+A method is a frozen dataclass of public numbers, written once as pure functions of *stacked* arrays
+(leading axis: the clients that take part; a real client is a stack of one) against the array API
+standard. All randomness is drawn by the engine and handed in.
+
+Tables with one row per client (client states, the latest replies) belong to whoever runs the round:
+an engine gathers the rows of the participants, calls these functions and scatters the results, so
+that the cost of a round grows with the participants and not with all clients.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+from fedspd.problem import Objective
+from fedspd.typing import Array, Batches, Private, Query, Release
+
+
+class PrimalDual(NamedTuple):
+    """A client's point in the augmented Lagrangian, for the simulator's diagnostics."""
+
+    weights: Array
+    dual: Array
+
+
+class Algorithm(Protocol):
+    """A federated method in six legs; only `query` sees records."""
+
+    @property
+    def objective(self) -> Objective:
+        """What each client minimizes."""
+        ...
+
+    @property
+    def penalty(self) -> float:
+        """The penalty rho of the augmented Lagrangian."""
+        ...
+
+    @property
+    def local_steps(self) -> int:
+        """Steps a client takes in a round, Q."""
+        ...
+
+    @property
+    def guarantee(self) -> str:
+        """The strongest claim this method's privacy may carry: "proved" or "as published"."""
+        ...
+
+    def start(self, zeros: Array) -> tuple[Any, Any, Any]:
+        """Server state, table of client states, table of first replies; `zeros` is one matrix per client."""
+        ...
+
+    def broadcast(self, server: Any, round: Any) -> Any:
+        """What the server tells the participants of a round (counted from 1)."""
+        ...
+
+    def query(self, told: Any, client: Any, batches: Batches) -> tuple[Query, Private[Any] | None]:
+        """Compute from records what must not leave the client, and the un-noised state it keeps, if any."""
+        ...
+
+    def sensitivity(self, round: Any) -> Any:
+        """L2 bound of `query`, derived from the method's public numbers."""
+        ...
+
+    def settle(self, told: Any, client: Any, release: Release, kept: Any) -> tuple[Any, Array]:
+        """Next client state and the reply, from the release."""
+        ...
+
+    def merge(self, server: Any, replies: Array, previous: Array) -> Any:
+        """Next server state, from the participants' replies and the ones they replace."""
+        ...
+
+    def model(self, server: Any) -> Array:
+        """The global weights."""
+        ...
+
+    def local_point(self, client: Any) -> PrimalDual:
+        """Local weights and dual of stacked clients, for diagnostics."""
+        ...

@@ -1,0 +1,102 @@
+"""A plan fixes noise, sampling, neighbor relation and cost together, so that they cannot disagree."""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Protocol
+
+import numpy as np
+
+from fedspd.errors import InputError
+from fedspd.privacy import published
+
+WITHOUT_REPLACEMENT = "without-replacement"
+WITH_REPLACEMENT = "with-replacement"
+
+
+class Plan(Protocol):
+    """What an engine needs to know about privacy."""
+
+    @property
+    def guarantee(self) -> str:
+        """How far the stated epsilon can be relied on: "proved", "as published" or "none"."""
+        ...
+
+    @property
+    def sampling(self) -> str:
+        """How a client draws its records in a round."""
+        ...
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Noise standard deviation divided by the sensitivity of the query."""
+        ...
+
+    def spent(self, participations: Any, records: Any) -> Any:
+        """Epsilon of clients with these numbers of participations and records (at the plan's delta)."""
+        ...
+
+
+@dataclass(frozen=True)
+class PublishedPlan:
+    """The paper's calibration: one epsilon per round for every client, Theorem 1 for the total.
+
+    The guarantee is the paper's, not ours: client state stays un-noised between rounds, and
+    Theorem 1 charges the expected number of participations (`docs/privacy.md`).
+    """
+
+    epsilon_per_round: float
+    delta: float
+    sampling: str
+    drawn: int  # records a client draws in a round, Q b
+
+    @property
+    def guarantee(self) -> str:
+        """Never "proved"."""
+        return "none" if self.epsilon_per_round == inf else "as published"
+
+    @property
+    def relation(self) -> str:
+        """Two shards are neighbors when one record is replaced."""
+        return "replace-one"
+
+    @property
+    def noise_multiplier(self) -> float:
+        """The classic Gaussian formula, which the paper uses for every epsilon though it needs epsilon <= 1."""
+        return float(np.sqrt(2 * np.log(1.25 / self.delta)) / self.epsilon_per_round)
+
+    def spent(self, participations: Any, records: Any) -> Any:
+        """Theorem 1 with the *realized* number of participations in place of p T."""
+        rate = published.sampling_rate(self.sampling, self.drawn, records)
+        return published.total_epsilon(self.epsilon_per_round, rate, participations)
+
+
+def plan_as_published(
+    epsilon: float,
+    budget: str,
+    delta: float,
+    sampling: str,
+    drawn: int,
+    records: float,
+    participations: float,
+) -> PublishedPlan:
+    """Turn the paper's budget into its plan.
+
+    Args:
+        epsilon: the budget.
+        budget: "total" (solve Theorem 1 for one round's epsilon) or "round".
+        delta: of one round and, as the paper has it, of the whole run.
+        sampling: of records, with or without replacement.
+        drawn: Q b.
+        records: per client; the paper's data has 32561/100.
+        participations: expected per client, p T.
+    """
+    if budget == "total" and epsilon != inf:
+        rate = published.sampling_rate(sampling, drawn, records)
+        if not rate < 1:
+            raise InputError(
+                f"Theorem 1 of the paper needs a sampling rate below 1, got {rate:.3g} "
+                f"(local_steps x batch_size = {drawn} of {records:g} records); lower batch_size or local_steps, "
+                'or set privacy.budget = "round".'
+            )
+        epsilon = published.epsilon_per_round(epsilon, rate, participations)
+    return PublishedPlan(epsilon, delta, sampling, drawn)
