@@ -1,0 +1,10 @@
+"""Engines run algorithms: draws, one round, many rounds, and what a simulator may measure.
+
+`round.play` is the one text of a round; `simulate` repeats it on NumPy.
+"""
+
+from fedspd.engine.convergence import Convergence, convergence, optimum
+from fedspd.engine.draws import stream
+from fedspd.engine.simulate import Outcome, Simulation, simulate
+
+__all__ = ["Convergence", "Outcome", "Simulation", "convergence", "optimum", "simulate", "stream"]

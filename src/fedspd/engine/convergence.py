@@ -1,0 +1,98 @@
+r"""The criterion H of the paper, and Theorem 2 held against a run.
+
+$H = \sum_i [F_i(\bar x_i^T) - F_i(x^\star)] + \beta\sum_i\|\bar x_i^T - x_0^T\|$ with $\beta$ the radius
+of the dual ball, so $d_\lambda = 2\beta$.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedspd.engine.diagnostics import everyones_objectives, objectives
+from fedspd.engine.simulate import Outcome, Simulation
+from fedspd.privacy import Published
+from fedspd.problem import reference_optimum
+
+
+@dataclass(frozen=True)
+class Condition:
+    """An assumption of Theorem 2 and whether a run met it."""
+
+    holds: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """Measured H beside the bound of Theorem 2, with the assumptions the bound rests on."""
+
+    criterion: float
+    bound: float | None  # None when the run does not use the theorem's step size
+    optimal_objective: float
+    conditions: dict[str, Condition]
+
+
+def optimum(simulation: Simulation) -> np.ndarray:
+    r"""$x^\star$ of the un-clipped problem $\min\sum_i F_i$."""
+    shards, objective = simulation.shards, simulation.algorithm.objective
+    return reference_optimum(
+        objective.loss,
+        objective.regularizer.scaled(shards.clients),
+        shards.features,
+        shards.labels,
+        np.repeat(1 / shards.sizes, shards.sizes),
+    )
+
+
+def convergence(
+    simulation: Simulation,
+    outcome: Outcome,
+    formulas: Published | None,
+    dual_diameter: float,
+    best: np.ndarray,
+) -> Convergence:
+    """Evaluate H and, where `formulas` set the step size, the right-hand side of Theorem 2."""
+    shards, objective, trace = simulation.shards, simulation.algorithm.objective, outcome.lagrangian
+    average = trace.average(simulation.rounds)
+    reached = everyones_objectives(objective, shards, average)
+    least = float(objectives(objective, shards, best[None])[0])
+    beta = dual_diameter / 2
+    distances = np.linalg.norm(average - outcome.weights, axis=(1, 2))
+    criterion = float(reached.sum()) - least + beta * float(distances.sum())
+    if formulas is None:
+        return Convergence(criterion, None, least, {})
+    start = everyones_objectives(objective, shards, np.zeros_like(average))
+    disagreement = np.linalg.norm(trace.weights - outcome.weights, axis=(1, 2))
+    gap = float((start - trace.local + beta * disagreement).sum()) / formulas.participation
+    bound = formulas.convergence_bound(simulation.rounds, shards.clients, gap, trace.largest_regularizer)
+    return Convergence(criterion, bound, least, _conditions(simulation, outcome, formulas, best))
+
+
+def _conditions(
+    simulation: Simulation, outcome: Outcome, formulas: Published, best: np.ndarray
+) -> dict[str, Condition]:
+    gammas = outcome.history["inverse_step"]
+    covered = int(np.sum(np.sqrt(gammas) <= formulas.penalty))
+    reach = max(outcome.lagrangian.largest_norm, float(np.linalg.norm(best)))
+    dual = float(np.linalg.norm(outcome.lagrangian.dual, axis=(1, 2)).max())
+    clipped = float(np.mean(outcome.history["clipped_share"]))
+    return {
+        "penalty >= sqrt(inverse_step)": Condition(
+            covered == simulation.rounds,
+            f"holds in {covered} of {simulation.rounds} rounds: {formulas.penalty:g} against "
+            f"{np.sqrt(gammas[0]):.3g} to {np.sqrt(gammas[-1]):.3g}",
+        ),
+        "bounded domain": Condition(
+            reach <= formulas.diameter,
+            f"start and optimum are {np.linalg.norm(best):.3g} apart, iterates reach "
+            f"{outcome.lagrangian.largest_norm:.3g}, against d_X = {formulas.diameter:g}",
+        ),
+        "bounded duals": Condition(
+            dual <= formulas.dual_diameter / 2,
+            f"largest dual norm {dual:.3g} against beta = {formulas.dual_diameter / 2:g}",
+        ),
+        "gradients bounded by G": Condition(
+            clipped == 0.0,
+            f"{100 * clipped:.1f} % of record gradients had to be clipped to G = {formulas.gradient_bound:g}",
+        ),
+    }

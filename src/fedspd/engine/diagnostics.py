@@ -1,0 +1,155 @@
+r"""What only a simulator can measure, since it needs records: never sent, never used to decide anything.
+
+The augmented Lagrangian function value (ALFV, eq. 4-5) is a sum over all N clients of which only
+the participants' terms change in a round. Expanding the square leaves sums that the participants
+alone update:
+
+$$\sum_i F_i(x_i) + \langle\textstyle\sum_i\lambda_i, x_0\rangle - \sum_i\langle\lambda_i, x_i\rangle
+  + \tfrac\rho2\big(\sum_i\|x_i\|^2 - 2\langle\textstyle\sum_i x_i, x_0\rangle + N\|x_0\|^2\big).$$
+
+The local losses, the only costly part, are evaluated later in blocks, so that a client's records
+are read once for many rounds.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fedspd.algorithms import PrimalDual
+from fedspd.data import Shards, Table
+from fedspd.problem import Loss, Objective
+
+BLOCK = 1 << 18  # scores evaluated at a time: 2 MiB, about a core's cache
+PENDING = 1 << 23  # weights kept until their losses are evaluated: 64 MiB
+
+
+def scores(loss: Loss, features: np.ndarray, models: np.ndarray) -> np.ndarray:
+    """(records, models, outputs or their contrast), by one matrix product."""
+    contrasts = loss.contrast(models)
+    count, columns, outputs = contrasts.shape
+    flat = np.moveaxis(contrasts, 0, 1).reshape(columns, count * outputs)
+    return (features @ flat).reshape(-1, count, outputs)
+
+
+def accuracies(loss: Loss, test: Table, models: np.ndarray) -> np.ndarray:
+    """Share of test records whose label each model predicts."""
+    right = np.zeros(len(models), np.int64)
+    for block in _blocks(len(test), models):
+        predicted = loss.predict(scores(loss, test.features[block], models))
+        right += np.count_nonzero(predicted == test.labels[block, None], axis=0)
+    return right / len(test)
+
+
+def objectives(objective: Objective, shards: Shards, models: np.ndarray) -> np.ndarray:
+    r"""$\sum_i F_i(x)$ for a stack of models."""
+    record_weights = np.repeat(1 / shards.sizes, shards.sizes)
+    total = np.zeros(len(models))
+    for block in _blocks(len(shards.labels), models):
+        values = objective.loss.values(
+            scores(objective.loss, shards.features[block], models), shards.labels[block, None]
+        )
+        total += record_weights[block] @ values
+    return total + shards.clients * objective.regularizer.value(models)
+
+
+def shard_losses(objective: Objective, shards: Shards, client: int, models: np.ndarray) -> np.ndarray:
+    """$f_i$ of one client, on its whole shard, for a stack of models."""
+    features, labels = shards.shard(client)
+    values = objective.loss.values(scores(objective.loss, features, models), labels[:, None])
+    return np.mean(values, axis=0)
+
+
+def everyones_objectives(objective: Objective, shards: Shards, weights: np.ndarray) -> np.ndarray:
+    """$F_i(x_i)$ of every client at its own row of `weights`."""
+    local = [shard_losses(objective, shards, i, weights[i : i + 1])[0] for i in range(shards.clients)]
+    return np.asarray(local) + objective.regularizer.value(weights)
+
+
+def _inner(first: np.ndarray, second: np.ndarray) -> float:
+    return float(np.vdot(first, second))
+
+
+def _blocks(records: int, models: np.ndarray) -> Iterator[slice]:
+    rows = max(1, BLOCK // len(models))
+    return (slice(begin, begin + rows) for begin in range(0, records, rows))
+
+
+@dataclass
+class Lagrangian:
+    """Running sums of the augmented Lagrangian, and each client's average over rounds for the criterion H."""
+
+    objective: Objective
+    shards: Shards
+    penalty: float
+    weights: np.ndarray  # table: every client's current local weights, zero at the start
+    dual: np.ndarray  # table: every client's current dual, zero at the start
+    quadratic: list[float] = field(default_factory=list)  # per round: ALFV without its local objectives
+    consensus: list[float] = field(default_factory=list)
+    largest_norm: float = 0.0
+
+    def __post_init__(self) -> None:
+        clients, columns, outputs = self.weights.shape
+        zero_scores = np.zeros((len(self.shards.labels), outputs))
+        at_zero = self.objective.loss.values(zero_scores, self.shards.labels)
+        self.local = np.add.reduceat(at_zero, self.shards.offsets[:-1]) / self.shards.sizes
+        self.local_sums = [float(self.local.sum())]
+        self.weights_sum, self.dual_sum = np.zeros((2, columns, outputs))
+        self.products = self.squares = 0.0
+        self.history_sum = np.zeros_like(self.weights)  # of x_i over rounds, up to the one in `since`
+        self.since = np.zeros(clients, np.int64)
+        self.largest_regularizer = 0.0
+        self._pending: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def update(self, participants: np.ndarray, point: PrimalDual, server: np.ndarray, round: int) -> None:
+        """Replace the participants' terms after a round that led to these server weights."""
+        weights, dual = np.asarray(point.weights), np.asarray(point.dual)
+        old_weights, old_dual = self.weights[participants], self.dual[participants]
+        elapsed = (round - 1 - self.since[participants])[:, None, None]
+        self.history_sum[participants] += elapsed * old_weights
+        self.since[participants] = round - 1
+        self.weights_sum += (weights - old_weights).sum(axis=0)
+        self.dual_sum += (dual - old_dual).sum(axis=0)
+        self.products += _inner(dual, weights) - _inner(old_dual, old_weights)
+        self.squares += _inner(weights, weights) - _inner(old_weights, old_weights)
+        self.weights[participants] = weights
+        self.dual[participants] = dual
+        self._pending.append((participants, weights))
+        if len(self._pending) * weights.size >= PENDING:
+            self.evaluate()
+        gap = self.squares - 2 * _inner(self.weights_sum, server) + self.shards.clients * _inner(server, server)
+        linear = _inner(self.dual_sum, server) - self.products
+        self.quadratic.append(linear + 0.5 * self.penalty * gap)
+        self.consensus.append(float(np.sqrt(max(gap, 0.0) / self.shards.clients)))
+
+    def evaluate(self) -> None:
+        """Evaluate the local objectives of the rounds since the last call, client by client."""
+        if not self._pending:
+            return
+        clients = np.concatenate([chosen for chosen, _ in self._pending])
+        weights = np.concatenate([values for _, values in self._pending])
+        rounds = np.repeat(np.arange(len(self._pending)), [len(chosen) for chosen, _ in self._pending])
+        regularizers = self.objective.regularizer.value(weights)
+        norms = np.einsum("kdc,kdc->k", weights, weights)
+        self.largest_norm = max(self.largest_norm, float(np.sqrt(norms.max())))
+        self.largest_regularizer = max(self.largest_regularizer, float(regularizers.max()))
+        change = np.empty(len(clients))
+        by_client = np.argsort(clients, kind="stable")
+        for rows in np.split(by_client, np.flatnonzero(np.diff(clients[by_client])) + 1):
+            client = int(clients[rows[0]])
+            values = shard_losses(self.objective, self.shards, client, weights[rows]) + regularizers[rows]
+            change[rows] = np.diff(values, prepend=self.local[client])
+            self.local[client] = values[-1]
+        steps = np.bincount(rounds, weights=change)
+        self.local_sums.extend((self.local_sums[-1] + np.cumsum(steps)).tolist())
+        self._pending.clear()
+
+    def values(self) -> np.ndarray:
+        """ALFV after every round: the sum over all clients."""
+        self.evaluate()
+        return np.asarray(self.local_sums[1:]) + np.asarray(self.quadratic)
+
+    def average(self, rounds: int) -> np.ndarray:
+        r"""$\bar x_i^T = \frac1T\sum_t x_i^t$ of every client, skipped rounds repeating the last value."""
+        pending = (rounds - self.since)[:, None, None]
+        return (self.history_sum + pending * self.weights) / rounds

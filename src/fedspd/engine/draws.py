@@ -1,0 +1,46 @@
+"""Every random number of a simulation: one root seed, named streams, no global state.
+
+A stream is keyed by (seed, name, round), so a round's draws do not depend on how many were made
+before it. A seeded run is for science; real clients draw from the operating system.
+"""
+
+from typing import Literal
+from zlib import crc32
+
+import numpy as np
+
+Stream = Literal["partition", "participation", "records", "noise"]
+
+
+def stream(seed: int, name: Stream, round: int = 0) -> np.random.Generator:
+    """The generator of one purpose in one round."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(crc32(name.encode()), round)))
+
+
+def participants(rng: np.random.Generator, clients: int, count: int) -> np.ndarray:
+    """`count` of `clients`, uniformly without replacement, in increasing order."""
+    if count == clients:
+        return np.arange(clients)
+    return np.sort(rng.choice(clients, count, replace=False, shuffle=False))
+
+
+def records_without_replacement(rng: np.random.Generator, sizes: np.ndarray, count: int) -> np.ndarray:
+    """For each client an ordered uniform sample of `count` of its records, no record twice.
+
+    The order matters: consecutive blocks become the batches of the local steps. Every record gets
+    a random key with its own number in the lowest bits, so that one plain sort of the keys, much
+    faster than an indirect one, carries the records along.
+    """
+    width = int(sizes.max())
+    numbers = np.arange(width, dtype=np.uint64)
+    mask = np.uint64((1 << width.bit_length()) - 1)
+    keys = rng.integers(0, 1 << 64, size=(len(sizes), width), dtype=np.uint64) & ~mask | numbers
+    keys[numbers >= sizes[:, None].astype(np.uint64)] = np.iinfo(np.uint64).max
+    if count < width:
+        keys = np.partition(keys, count - 1, axis=1)[:, :count]
+    return (np.sort(keys, axis=1)[:, :count] & mask).astype(np.int64)
+
+
+def records_with_replacement(rng: np.random.Generator, sizes: np.ndarray, count: int) -> np.ndarray:
+    """For each client `count` independent uniform draws of its records."""
+    return rng.integers(0, sizes[:, None], size=(len(sizes), count))

@@ -1,0 +1,33 @@
+"""Tables with one row per client, as nested named tuples of arrays."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+
+def gather(table: Any, rows: np.ndarray) -> Any:
+    """The rows of some clients, as a table of the same type."""
+    if isinstance(table, tuple):
+        return _rebuild(table, (gather(field, rows) for field in table))
+    return table[rows]
+
+
+def scatter(table: Any, rows: np.ndarray, values: Any) -> None:
+    """Write the rows of some clients back, in place."""
+    if isinstance(table, tuple):
+        for field, value in zip(table, values, strict=True):
+            scatter(field, rows, value)
+    else:
+        table[rows] = values
+
+
+def writable(table: Any) -> Any:
+    """A copy of the table whose fields do not share memory."""
+    if isinstance(table, tuple):
+        return _rebuild(table, (writable(field) for field in table))
+    return np.array(table)
+
+
+def _rebuild(table: Any, fields: Iterable[Any]) -> Any:
+    return type(table)(*fields) if hasattr(table, "_fields") else tuple(fields)

@@ -1,0 +1,84 @@
+"""A run's folder on disk: complete or not there at all."""
+
+import json
+import math
+import os
+import platform
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from fedspd.errors import InputError
+from fedspd.results.history import History
+
+LIBRARIES = ("fedspd", "numpy", "scipy", "scikit-learn", "array-api-compat", "matplotlib")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where a run will be written; refused at once if something is there already."""
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise InputError(
+                f"the output folder must be new or empty, got {self.path}, which already holds "
+                f"{'a run' if (self.path / 'summary.json').exists() else 'files'}; name another with --out."
+            )
+
+    def write(
+        self,
+        config: Mapping[str, Any],
+        summary: Mapping[str, Any],
+        history: History,
+        model: Mapping[str, np.ndarray],
+        figures: Mapping[str, bytes],
+    ) -> None:
+        """Write everything beside the target, then rename: a crash leaves no half-written run."""
+        staging = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        staging.mkdir(parents=True)
+        try:
+            (staging / "config.toml").write_text(tomli_w.dumps(config))
+            (staging / "summary.json").write_text(to_json(summary) + "\n")
+            (staging / "environment.json").write_text(to_json(environment()) + "\n")
+            history.write(staging / "history.csv")
+            np.savez(staging / "model.npz", allow_pickle=False, **model)
+            for name, image in figures.items():
+                (staging / f"{name}.png").write_bytes(image)
+            staging.replace(self.path)
+        except BaseException:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
+
+
+def to_json(value: Any) -> str:
+    """Strict JSON: what is not finite becomes null."""
+    return json.dumps(_plain(value), indent=2, allow_nan=False)
+
+
+def environment() -> dict[str, Any]:
+    """What the numbers were computed with."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processors": os.cpu_count(),
+        "libraries": {name: version(name) for name in LIBRARIES},
+    }
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case Mapping():
+            return {key: _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case float() if not math.isfinite(value):
+            return None
+    return value

@@ -1,0 +1,54 @@
+"""What a run records, round by round.
+
+Every column says whether it is `public` (computable from releases and public data) or
+`diagnostic` (needs records: a simulator's, never sent, logged by a real client or used to decide).
+"""
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+COLUMNS: dict[str, Literal["public", "diagnostic"]] = {
+    "round": "public",
+    "test_accuracy": "public",
+    "weights_norm": "public",
+    "inverse_step": "public",
+    "noise_scale": "public",
+    "participants": "public",
+    "epsilon_max": "public",
+    "epsilon_mean": "public",
+    "objective": "diagnostic",
+    "alfv": "diagnostic",
+    "alfv_per_client": "diagnostic",
+    "consensus_error": "diagnostic",
+    "clipped_share": "diagnostic",
+}
+
+
+@dataclass(frozen=True)
+class History:
+    """One array per column, one entry per round."""
+
+    columns: Mapping[str, np.ndarray]
+
+    def __post_init__(self) -> None:
+        if set(self.columns) != set(COLUMNS):
+            raise ValueError(f"a history has the columns {sorted(COLUMNS)}, got {sorted(self.columns)}.")
+
+    def __getitem__(self, column: str) -> np.ndarray:
+        return self.columns[column]
+
+    def last(self, column: str) -> float:
+        """The value after the last round."""
+        return float(self.columns[column][-1])
+
+    def write(self, path: Path) -> None:
+        """As CSV with full precision: what is read back is bit for bit what was recorded."""
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(COLUMNS)
+            writer.writerows(zip(*(self.columns[name].tolist() for name in COLUMNS), strict=True))
