@@ -1,0 +1,97 @@
+"""The `fedspd` command. Exit codes: 0 done, 2 bad input, 1 anything else."""
+
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from fedspd import config as configuration
+from fedspd.errors import InputError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    help="Private federated learning by primal-dual optimization.",
+)
+out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
+
+RUN_EXAMPLES = """
+Examples:
+
+    fedspd run published
+
+    fedspd run published --set privacy.epsilon=3 --set run.participants=50
+
+    fedspd run my.toml --out runs/first --json
+"""
+
+
+@app.callback()
+def fedspd() -> None:
+    """Keep `run` a subcommand even while others are few."""
+
+
+@app.command(epilog=RUN_EXAMPLES)
+def run(
+    source: Annotated[
+        str, typer.Argument(metavar="[CONFIG.toml|PRESET]", help="a TOML file or a preset's name")
+    ] = "published",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="override a setting; repeatable"),
+    ] = None,
+    folder: Annotated[Path | None, typer.Option("--out", help="run folder; default: a new one under runs/")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print the summary as JSON and nothing else")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="print nothing but errors")] = False,
+) -> None:
+    """Train on simulated clients and write a run folder."""
+    from fedspd import experiment, report
+    from fedspd.results import RunFolder, to_json
+
+    overrides = dict(configuration.parse_override(text) for text in settings or [])
+    config = configuration.load(source, overrides)
+    target = RunFolder(folder or default_folder(source))
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=err, disable=quiet or as_json or not err.is_terminal, transient=True,
+    ) as progress:  # fmt: skip
+        task = progress.add_task("rounds", total=config.run.rounds)
+        finished = experiment.run(config, on_round=lambda: progress.advance(task))
+    report.save_run(finished, target)
+    if as_json:
+        print(to_json({**finished.summary, "folder": str(target.path)}))
+    elif not quiet:
+        out.print(report.summary_table(finished.summary))
+        out.print(f"\nPrivacy: {report.privacy_statement(finished.summary)}")
+        out.print(f"\nWritten to {target.path}", highlight=False)
+
+
+@app.command(epilog="Examples:\n\n    fedspd settings")
+def settings() -> None:
+    """List every setting with its default and meaning, and the presets."""
+    table = Table("setting", "default", "meaning", box=None, pad_edge=False)
+    for name, default, doc in configuration.describe():
+        table.add_row(name, default, doc)
+    out.print(table)
+    out.print(f"\nPresets: {', '.join(configuration.presets())}")
+
+
+def default_folder(source: str) -> Path:
+    """A new folder under runs/, named by the time and the configuration."""
+    return Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S-%f}-{Path(source).stem}"
+
+
+def main() -> None:
+    """Run the command; bad input is one sentence and exit code 2, never a traceback."""
+    try:
+        app()
+    except InputError as error:
+        err.print(f"fedspd: {error}", style="red", highlight=False, markup=False)
+        sys.exit(2)

@@ -1,0 +1,252 @@
+"""Configuration: strict TOML into frozen dataclasses. What a key means stands here, once."""
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import Field, asdict, dataclass, field, fields
+from importlib.resources import files
+from math import inf, isnan
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, get_args
+
+from fedspd.data import KINDS
+from fedspd.errors import InputError
+from fedspd.problem import LOSSES
+
+NUMBERS = {"above": "above", "at_least": "at least", "below": "below"}
+
+
+def setting(default: Any, doc: str, **rules: Any) -> Any:
+    """A key with its meaning and its rules: `choices`, `above`, `at_least`, `below`."""
+    return field(default=default, metadata={"doc": doc, **rules})
+
+
+@dataclass(frozen=True)
+class Data:
+    """Where records come from and how they become features."""
+
+    name: str = setting("adult", "data set; adult is embedded", choices=("adult",))
+    columns: str = setting("published", "published: 81 columns; all: 105", choices=("published", "all"))
+    log_capital: bool = setting(False, "take log(1 + x) of capital gain and loss")
+    scaling: str = setting(
+        "z-score",
+        "z-score on training statistics, min-max to public bounds, or none",
+        choices=("z-score", "min-max", "none"),
+    )
+    bias: float = setting(0.0, "value of an added constant column; 0 adds none")
+    row_norm: float | None = setting(None, "rows longer than this are shortened to it; absent: never", above=0)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Which client holds which record."""
+
+    kind: str = setting("iid", "how records are dealt to clients", choices=tuple(KINDS))
+    clients: int = setting(100, "number of clients, N", at_least=1)
+    alpha: float | None = setting(None, "dirichlet: concentration, small is skewed", above=0)
+    at_least: int | None = setting(None, "dirichlet: records dealt to every client first", at_least=0)
+    shards_per_client: int | None = setting(None, "label-shards: shards dealt to a client", at_least=1)
+    column: str | None = setting(None, "by-column: the categorical column")
+    exponent: float | None = setting(None, "power-law: sizes fall like rank^-exponent", at_least=0)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is minimized."""
+
+    loss: str = setting("softmax", "loss of a record", choices=tuple(LOSSES))
+    clip_norm: float = setting(1.0, "record gradients are clipped to this norm, G", above=0)
+    regularizer: str = setting(
+        "l1", "convex regularizer", choices=("none", "l1", "squared-l2", "elastic-net", "group-l1", "box")
+    )
+    strength: float = setting(0.01, "its weight lambda_R (for box: the radius)", above=0)
+    ratio: float = setting(0.5, "elastic-net: share of the l1 part", at_least=0)
+    per_client: str = setting(
+        "share",
+        "share: each client carries 1/N of the regularizer; full: all of it",
+        choices=("share", "full"),
+    )
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """How it is minimized."""
+
+    name: str = setting("fedspd-published", "method", choices=("fedspd-published",))
+    penalty: float = setting(20.0, "penalty rho of the augmented Lagrangian", above=0)
+    local_steps: int = setting(5, "local steps per round, Q", at_least=1)
+    batch_size: int = setting(10, "records per local step, b", at_least=1)
+    sampling: str = setting(
+        "without-replacement",
+        "how a client draws its records in a round",
+        choices=("without-replacement", "with-replacement"),
+    )
+    inverse_step: float | None = setting(None, "constant gamma; absent: Theorem 2's growing one", above=0)
+    diameter: float = setting(1.0, "d_X of Theorem 2", above=0)
+    dual_diameter: float = setting(1.0, "d_lambda of Theorem 2", above=0)
+    gradient_deviation: float = setting(1.0, "phi of Theorem 2", at_least=0)
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """How much may be learned about a record."""
+
+    epsilon: float = setting(1.0, "privacy loss; inf adds no noise", above=0)
+    budget: str = setting("total", "whether epsilon is of the whole run or of a round", choices=("total", "round"))
+    delta: float = setting(1e-4, "failure probability", above=0, below=1)
+
+
+@dataclass(frozen=True)
+class Run:
+    """How long, with whom, from which seed."""
+
+    rounds: int = setting(100, "communication rounds, T", at_least=1)
+    participants: int = setting(20, "clients per round, K", at_least=1)
+    seed: int = setting(0, "root of all random streams", at_least=0)
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What is measured besides."""
+
+    objective_every: int = setting(1, "rounds between evaluations of the objective on all records", at_least=1)
+    criterion: bool = setting(True, "compute the criterion H against scikit-learn's optimum at the end")
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole experiment."""
+
+    data: Data = field(default_factory=Data)
+    partition: Partition = field(default_factory=Partition)
+    problem: Problem = field(default_factory=Problem)
+    algorithm: Algorithm = field(default_factory=Algorithm)
+    privacy: Privacy = field(default_factory=Privacy)
+    run: Run = field(default_factory=Run)
+    metrics: Metrics = field(default_factory=Metrics)
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Every key with its value, those that are absent left out: reading it back gives the same config."""
+        return {
+            section: {key: value for key, value in keys.items() if value is not None}
+            for section, keys in asdict(self).items()
+        }
+
+
+SECTIONS: dict[str, Any] = {section.name: section.default_factory for section in fields(Config)}
+
+
+def describe() -> list[tuple[str, str, str]]:
+    """Name, default and meaning of every setting."""
+    return [
+        (f"{section}.{key.name}", "" if key.default is None else str(key.default), _meaning(key))
+        for section, kind in SECTIONS.items()
+        for key in fields(kind)
+    ]
+
+
+def presets() -> list[str]:
+    """Names of the configurations inside the package."""
+    return sorted(path.name.removesuffix(".toml") for path in _preset_folder().iterdir() if path.name.endswith(".toml"))
+
+
+def load(source: str | Path, overrides: Mapping[str, Any] | None = None) -> Config:
+    """Read a preset by name or a TOML file by path, then apply overrides such as {"run.seed": 1}."""
+    try:
+        values = tomllib.loads(_read(source))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{source} is not valid TOML: {error}; mend it at that place.") from None
+    for name, value in (overrides or {}).items():
+        section, dot, key = name.partition(".")
+        if not dot:
+            raise InputError(f"a setting must be named section.key, got {name!r}; for example run.seed.")
+        values.setdefault(section, {})[key] = value
+    return parse(values)
+
+
+def parse(values: Mapping[str, Any]) -> Config:
+    """Check sections, keys, types and ranges."""
+    sections = {}
+    for name, keys in values.items():
+        if name not in SECTIONS:
+            raise InputError(f"unknown section [{name}]; {_nearest(name, SECTIONS)}")
+        if not isinstance(keys, Mapping):
+            raise InputError(f"[{name}] must be a table of keys, got {keys!r}; write [{name}] on its own line.")
+        known = {key.name: key for key in fields(SECTIONS[name])}
+        for key in keys:
+            if key not in known:
+                raise InputError(f"unknown key {name}.{key}; {_nearest(key, known)}")
+        checked = {key: _checked(f"{name}.{key}", known[key], value) for key, value in keys.items()}
+        sections[name] = SECTIONS[name](**checked)
+    return Config(**sections)
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """Split "section.key=value"; the value is read as TOML, and as a string where it is none."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InputError(f"a setting must look like section.key=value, got {text!r}.")
+    try:
+        return name.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name.strip(), value.strip()
+
+
+def _read(source: str | Path) -> str:
+    name, path = str(source), Path(source)
+    if name in presets():
+        return (_preset_folder() / f"{name}.toml").read_text()
+    if not name.endswith(".toml") and not path.exists():
+        raise InputError(
+            f"expected a TOML file or a preset ({', '.join(presets())}), got {name!r}; {_nearest(name, presets())}"
+        )
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read the configuration {name}: {error}.") from None
+
+
+def _preset_folder() -> Any:
+    return files("fedspd") / "presets"
+
+
+def _meaning(key: Field[Any]) -> str:
+    choices = key.metadata.get("choices", ())
+    return key.metadata["doc"] + (f" ({' | '.join(choices)})" if len(choices) > 1 else "")
+
+
+def _nearest(name: str, known: Any) -> str:
+    match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"did you mean {match[0]!r}?" if match else f"known are {', '.join(known)}."
+
+
+def _checked(name: str, key: Field[Any], value: Any) -> Any:
+    value = _typed(name, key.type, value)
+    rules = key.metadata
+    if "choices" in rules and value not in rules["choices"]:
+        raise InputError(f"{name} must be one of {', '.join(rules['choices'])}, got {value!r}.")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        fits = (
+            not isnan(value)
+            and value > rules.get("above", -inf)
+            and value >= rules.get("at_least", -inf)
+            and ("below" not in rules or value < rules["below"])
+        )
+        if not fits:
+            wanted = " and ".join(f"{word} {rules[rule]:g}" for rule, word in NUMBERS.items() if rule in rules)
+            raise InputError(f"{name} must be {wanted or 'a number'}, got {value}.")
+    return value
+
+
+def _typed(name: str, declared: Any, value: Any) -> Any:
+    wanted = [t for t in get_args(declared) if t is not NoneType] if isinstance(declared, UnionType) else [declared]
+    if float in wanted and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) not in wanted:
+        raise InputError(f"{name} must be {_words(wanted[0])}, got {value!r}.")
+    return value
+
+
+def _words(kind: type) -> str:
+    return {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}[kind]

@@ -1,0 +1,22 @@
+"""Write a finished run, figure included, into its folder."""
+
+import numpy as np
+
+from fedspd.experiment import Run
+from fedspd.report.figures import run_figure, to_png
+from fedspd.results import RunFolder
+
+
+def save_run(run: Run, folder: RunFolder) -> None:
+    """config.toml, summary.json, environment.json, history.csv, model.npz and run.png."""
+    folder.write(
+        config=run.config.to_dict(),
+        summary=run.summary,
+        history=run.history,
+        model={
+            "weights": run.weights,
+            "columns": np.asarray(run.columns),
+            "classes": np.asarray(run.classes),
+        },
+        figures={"run": to_png(run_figure(run))},
+    )

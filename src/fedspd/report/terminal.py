@@ -1,0 +1,49 @@
+"""A run's summary for the terminal."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+
+
+def privacy_statement(summary: Mapping[str, Any]) -> str:
+    """One sentence: unit, relation, sampling, mechanism, adversary, numbers, and how far they can be relied on."""
+    if summary["guarantee"] == "none":
+        return "No privacy: this run added no noise."
+    return (
+        f"({summary['epsilon']:.4g}, {summary['delta']:g})-differential privacy {summary['guarantee']}, per "
+        f"{summary['unit']}, {summary['relation']} neighbors, records drawn {summary['sampling'].replace('-', ' ')}, "
+        "Gaussian noise on every upload, against anyone who sees all uploads and models; by realized "
+        f"participations the same formula gives up to {summary['epsilon_spent_max']:.4g}. "
+        "The published composition does not hold (docs/privacy.md): do not rely on it for real records."
+    )
+
+
+def summary_table(summary: Mapping[str, Any]) -> Table:
+    """The numbers a person wants first."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column()
+    measured = summary["convergence"]
+    rows = {
+        "algorithm": summary["algorithm"],
+        "clients": f"{summary['clients']} ({summary['participants']} per round, {summary['rounds']} rounds)",
+        "test accuracy": f"{100 * summary['test_accuracy']:.2f} %"
+        f"  (majority class {100 * summary['majority_accuracy']:.2f} %)",
+        "objective": f"{summary['objective']:.4f}",
+        "ALFV": f"{summary['alfv']:.4f}",
+        "|x0|": f"{summary['weights_norm']:.4g}",
+        "clipped gradients": f"{100 * summary['clipped_share']:.1f} %",
+    }
+    if measured is not None:
+        rows["optimal objective"] = f"{measured['optimal_objective']:.4f}"
+        rows["criterion H"] = f"{measured['criterion']:.4f}" + (
+            f"  (Theorem 2 allows {measured['bound']:.4g})" if measured["bound"] is not None else ""
+        )
+        for name, condition in measured["conditions"].items():
+            rows[name] = f"{'holds' if condition['holds'] else 'fails'}: {condition['detail']}"
+    rows["epsilon per round"] = f"{summary['epsilon_per_round']:.4g}"
+    rows["wall time"] = f"{summary['wall_seconds']:.2f} s"
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table
