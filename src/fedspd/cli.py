@@ -19,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help="Private federated learning by primal-dual optimization.",
+    epilog="Examples:\n\n    fedspd run published\n\n    fedspd settings",
 )
 out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
@@ -70,7 +71,7 @@ def run(
     elif not quiet:
         out.print(report.summary_table(finished.summary))
         out.print(f"\nPrivacy: {report.privacy_statement(finished.summary)}")
-        out.print(f"\nWritten to {target.path}", highlight=False)
+        out.print(f"\nWritten to {target.path}", highlight=False, markup=False)
 
 
 @app.command(epilog="Examples:\n\n    fedspd settings")

@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import Field, asdict, dataclass, field, fields
 from importlib.resources import files
-from math import inf, isnan
+from math import inf, isfinite
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args
@@ -18,7 +18,7 @@ NUMBERS = {"above": "above", "at_least": "at least", "below": "below"}
 
 
 def setting(default: Any, doc: str, **rules: Any) -> Any:
-    """A key with its meaning and its rules: `choices`, `above`, `at_least`, `below`."""
+    """A key with its meaning and its rules: `choices`, `above`, `at_least`, `below`, `infinite`."""
     return field(default=default, metadata={"doc": doc, **rules})
 
 
@@ -56,7 +56,7 @@ class Problem:
     """What is minimized."""
 
     loss: str = setting("softmax", "loss of a record", choices=tuple(LOSSES))
-    clip_norm: float = setting(1.0, "record gradients are clipped to this norm, G", above=0)
+    clip_norm: float = setting(1.0, "record gradients are clipped to this norm, G; inf: never", above=0, infinite=True)
     regularizer: str = setting(
         "l1", "convex regularizer", choices=("none", "l1", "squared-l2", "elastic-net", "group-l1", "box")
     )
@@ -92,7 +92,7 @@ class Algorithm:
 class Privacy:
     """How much may be learned about a record."""
 
-    epsilon: float = setting(1.0, "privacy loss; inf adds no noise", above=0)
+    epsilon: float = setting(1.0, "privacy loss; inf adds no noise", above=0, infinite=True)
     budget: str = setting("total", "whether epsilon is of the whole run or of a round", choices=("total", "round"))
     delta: float = setting(1e-4, "failure probability", above=0, below=1)
 
@@ -161,7 +161,9 @@ def load(source: str | Path, overrides: Mapping[str, Any] | None = None) -> Conf
         section, dot, key = name.partition(".")
         if not dot:
             raise InputError(f"a setting must be named section.key, got {name!r}; for example run.seed.")
-        values.setdefault(section, {})[key] = value
+        table = values.setdefault(section, {})
+        if isinstance(table, dict):  # what is none is refused by parse
+            table[key] = value
     return parse(values)
 
 
@@ -197,14 +199,13 @@ def _read(source: str | Path) -> str:
     name, path = str(source), Path(source)
     if name in presets():
         return (_preset_folder() / f"{name}.toml").read_text()
-    if not name.endswith(".toml") and not path.exists():
-        raise InputError(
-            f"expected a TOML file or a preset ({', '.join(presets())}), got {name!r}; {_nearest(name, presets())}"
-        )
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the configuration {name}: {error}.") from None
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise InputError(
+            f"expected a TOML file or a preset, got {name!r} ({reason}); {_nearest(name, presets())}"
+        ) from None
 
 
 def _preset_folder() -> Any:
@@ -228,14 +229,15 @@ def _checked(name: str, key: Field[Any], value: Any) -> Any:
         raise InputError(f"{name} must be one of {', '.join(rules['choices'])}, got {value!r}.")
     if isinstance(value, int | float) and not isinstance(value, bool):
         fits = (
-            not isnan(value)
+            (isfinite(value) or (value == inf and "infinite" in rules))
             and value > rules.get("above", -inf)
             and value >= rules.get("at_least", -inf)
             and ("below" not in rules or value < rules["below"])
         )
         if not fits:
-            wanted = " and ".join(f"{word} {rules[rule]:g}" for rule, word in NUMBERS.items() if rule in rules)
-            raise InputError(f"{name} must be {wanted or 'a number'}, got {value}.")
+            wanted = [] if isfinite(value) or "infinite" in rules else ["finite"]
+            wanted += [f"{word} {rules[rule]:g}" for rule, word in NUMBERS.items() if rule in rules]
+            raise InputError(f"{name} must be {' and '.join(wanted)}, got {value}.")
     return value
 
 

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from fedspd.data import Shards, Table, prepare, split
 from fedspd.engine import Convergence, Outcome, Simulation, convergence, optimum, simulate, stream
 from fedspd.errors import InputError
 from fedspd.privacy import Published, PublishedPlan, plan_as_published
-from fedspd.problem import LOSSES, Objective, make_regularizer
+from fedspd.problem import LOSSES, Objective, make_regularizer, reference_solver
 from fedspd.results import COLUMNS, History
 
 PARTITION_OPTIONS = ("alpha", "at_least", "shards_per_client", "column", "exponent")
@@ -76,14 +77,22 @@ def run(
 
 def prepare_experiment(config: Config) -> Experiment:
     """Load, hand out and check everything; refuses bad input before any work is done."""
+    if config.problem.clip_norm == inf and config.privacy.epsilon < inf:
+        raise InputError(
+            "problem.clip_norm must be finite when privacy.epsilon is, since noise must cover the largest gradient, "
+            "got inf; set a finite clip_norm, or epsilon = inf for no privacy."
+        )
     train, test, shards = load_data(config)
     loss = LOSSES[config.problem.loss](len(train.classes))
+    regularizer = _regularizer(config)
+    if config.metrics.criterion:
+        reference_solver(loss, regularizer, shards.clients)  # refuses now what it could not solve after the run
     dimension = train.features.shape[1] * loss.outputs
     plan = make_plan(config, shards)
     formulas = make_formulas(config, plan, shards, dimension)
     gamma = config.algorithm.inverse_step
     algorithm = FedSPDPublished(
-        objective=Objective(loss, _regularizer(config), config.problem.clip_norm),
+        objective=Objective(loss, regularizer, config.problem.clip_norm),
         clients=shards.clients,
         penalty=config.algorithm.penalty,
         local_steps=config.algorithm.local_steps,

@@ -74,14 +74,15 @@ class FedSPDPublished:
         xp = array_namespace(told.weights)
         gamma, rho = told.inverse_step, self.penalty
         x, _, dual = client.value
-        anchor = rho * told.weights + dual
-        iterates, norms = [], []
+        step_size = 1 / (gamma + rho)
+        keep, anchor = gamma * step_size, (rho * told.weights + dual) * step_size
+        total, norms = xp.zeros_like(x), []
         for step in range(self.local_steps):
             gradient = self.objective.gradient(x, batches.features[:, step], batches.labels[:, step])
-            x = self.objective.regularizer.prox((gamma * x + anchor - gradient.mean) / (gamma + rho), 1 / (gamma + rho))
-            iterates.append(x)
+            x = self.objective.regularizer.prox(keep * x + anchor - step_size * gradient.mean, step_size)
+            total = total + x
             norms.append(gradient.norms)
-        average = xp.sum(xp.stack(iterates), axis=0) / self.local_steps
+        average = total / self.local_steps
         dual = dual + rho * (told.weights - average)
         clipped = xp.stack(norms) > self.objective.clip_norm
         share = xp.mean(xp.astype(clipped, x.dtype), axis=(0, 2))

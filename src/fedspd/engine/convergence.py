@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedspd.engine.diagnostics import everyones_objectives, objectives
+from fedspd.engine.diagnostics import local_objectives, objectives
 from fedspd.engine.simulate import Outcome, Simulation
 from fedspd.privacy import Published
 from fedspd.problem import reference_optimum
@@ -54,14 +54,15 @@ def convergence(
     """Evaluate H and, where `formulas` set the step size, the right-hand side of Theorem 2."""
     shards, objective, trace = simulation.shards, simulation.algorithm.objective, outcome.lagrangian
     average = trace.average(simulation.rounds)
-    reached = everyones_objectives(objective, shards, average)
+    everyone = np.arange(shards.clients)
+    reached = local_objectives(objective, shards, everyone, average)
     least = float(objectives(objective, shards, best[None])[0])
     beta = dual_diameter / 2
     distances = np.linalg.norm(average - outcome.weights, axis=(1, 2))
     criterion = float(reached.sum()) - least + beta * float(distances.sum())
     if formulas is None:
         return Convergence(criterion, None, least, {})
-    start = everyones_objectives(objective, shards, np.zeros_like(average))
+    start = local_objectives(objective, shards, everyone, np.zeros_like(average))
     disagreement = np.linalg.norm(trace.weights - outcome.weights, axis=(1, 2))
     gap = float((start - trace.local + beta * disagreement).sum()) / formulas.participation
     bound = formulas.convergence_bound(simulation.rounds, shards.clients, gap, trace.largest_regularizer)

@@ -53,17 +53,27 @@ def objectives(objective: Objective, shards: Shards, models: np.ndarray) -> np.n
     return total + shards.clients * objective.regularizer.value(models)
 
 
-def shard_losses(objective: Objective, shards: Shards, client: int, models: np.ndarray) -> np.ndarray:
-    """$f_i$ of one client, on its whole shard, for a stack of models."""
-    features, labels = shards.shard(client)
-    values = objective.loss.values(scores(objective.loss, features, models), labels[:, None])
-    return np.mean(values, axis=0)
-
-
-def everyones_objectives(objective: Objective, shards: Shards, weights: np.ndarray) -> np.ndarray:
-    """$F_i(x_i)$ of every client at its own row of `weights`."""
-    local = [shard_losses(objective, shards, i, weights[i : i + 1])[0] for i in range(shards.clients)]
-    return np.asarray(local) + objective.regularizer.value(weights)
+def local_objectives(objective: Objective, shards: Shards, clients: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """$F_i(x)$ on the whole shard of `clients[k]` at `weights[k]`; quickest when equal clients stand together."""
+    contrasts = objective.loss.contrast(weights)
+    sizes = shards.sizes[clients]
+    ends = np.cumsum(sizes)
+    losses = np.empty(len(clients))
+    for piece in np.split(np.arange(len(clients)), np.flatnonzero(np.diff(ends // BLOCK)) + 1):
+        rows = np.empty((int(sizes[piece].sum()), contrasts.shape[-1]))
+        labels = np.empty(len(rows), shards.labels.dtype)
+        begin = 0
+        for same in np.split(piece, np.flatnonzero(np.diff(clients[piece])) + 1):
+            features, shard_labels = shards.shard(int(clients[same[0]]))
+            end = begin + len(same) * len(shard_labels)
+            block = slice(same[0], same[-1] + 1)
+            shape = (len(same), len(shard_labels))
+            np.matmul(features, contrasts[block], out=rows[begin:end].reshape(*shape, -1))
+            labels[begin:end].reshape(shape)[:] = shard_labels
+            begin = end
+        starts = np.cumsum(sizes[piece]) - sizes[piece]
+        losses[piece] = np.add.reduceat(objective.loss.values(rows, labels), starts) / sizes[piece]
+    return losses + objective.regularizer.value(weights)
 
 
 def _inner(first: np.ndarray, second: np.ndarray) -> float:
@@ -127,21 +137,20 @@ class Lagrangian:
         if not self._pending:
             return
         clients = np.concatenate([chosen for chosen, _ in self._pending])
-        weights = np.concatenate([values for _, values in self._pending])
         rounds = np.repeat(np.arange(len(self._pending)), [len(chosen) for chosen, _ in self._pending])
-        regularizers = self.objective.regularizer.value(weights)
+        order = np.argsort(clients, kind="stable")
+        clients, rounds = clients[order], rounds[order]
+        weights = np.concatenate([values for _, values in self._pending])[order]
+        values = local_objectives(self.objective, self.shards, clients, weights)
+        first = np.diff(clients, prepend=-1) != 0
+        before = np.where(first, self.local[clients], np.roll(values, 1))
+        self.local[clients] = values  # of equal indices the last, the latest round, stays
+        steps = np.bincount(rounds, weights=values - before)
+        self.local_sums.extend((self.local_sums[-1] + np.cumsum(steps)).tolist())
         norms = np.einsum("kdc,kdc->k", weights, weights)
         self.largest_norm = max(self.largest_norm, float(np.sqrt(norms.max())))
+        regularizers = self.objective.regularizer.value(weights)
         self.largest_regularizer = max(self.largest_regularizer, float(regularizers.max()))
-        change = np.empty(len(clients))
-        by_client = np.argsort(clients, kind="stable")
-        for rows in np.split(by_client, np.flatnonzero(np.diff(clients[by_client])) + 1):
-            client = int(clients[rows[0]])
-            values = shard_losses(self.objective, self.shards, client, weights[rows]) + regularizers[rows]
-            change[rows] = np.diff(values, prepend=self.local[client])
-            self.local[client] = values[-1]
-        steps = np.bincount(rounds, weights=change)
-        self.local_sums.extend((self.local_sums[-1] + np.cumsum(steps)).tolist())
         self._pending.clear()
 
     def values(self) -> np.ndarray:

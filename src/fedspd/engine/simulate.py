@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,10 +53,15 @@ class Simulation:
 class Outcome:
     """What a simulation ends with."""
 
-    weights: np.ndarray
+    models: np.ndarray  # the global weights after every round
     history: History
     lagrangian: Lagrangian
     participations: np.ndarray  # rounds each client took part in
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The global weights after the last round."""
+        return self.models[-1]
 
 
 def simulate(simulation: Simulation, on_round: Callable[[], Any] = lambda: None) -> Outcome:
@@ -73,9 +78,9 @@ def simulate(simulation: Simulation, on_round: Callable[[], Any] = lambda: None)
     models = np.empty((simulation.rounds, *shape[1:]))
     rows: list[dict[str, float]] = []
     for round in range(1, simulation.rounds + 1):
-        chosen, batches, normals = _draw(simulation, round, shape[1:])
+        chosen, batches, normals = draw_round(simulation, round)
         told = algorithm.broadcast(server, round)
-        scale = plan.noise_multiplier * algorithm.sensitivity(round)
+        scale = plan.noise_scale(algorithm.sensitivity(round))
         played = play(algorithm, told, gather(clients, chosen), batches, scale, normals)
         server = algorithm.merge(server, played.replies, replies[chosen])
         scatter(clients, chosen, played.client)
@@ -97,7 +102,7 @@ def simulate(simulation: Simulation, on_round: Callable[[], Any] = lambda: None)
         )
         on_round()
     history = _history(simulation, rows, models, lagrangian)
-    return Outcome(models[-1], history, lagrangian, spending.participations)
+    return Outcome(models, history, lagrangian, spending.participations)
 
 
 @dataclass
@@ -123,9 +128,18 @@ class Spending:
         self.largest = max(self.largest, float(spent.max()))
 
 
-def _draw(simulation: Simulation, round: int, shape: tuple[int, ...]) -> tuple[np.ndarray, Batches, np.ndarray]:
+class Drawn(NamedTuple):
     """All randomness of a round: who takes part, with which records, under which noise."""
+
+    participants: np.ndarray
+    batches: Batches
+    normals: np.ndarray
+
+
+def draw_round(simulation: Simulation, round: int) -> Drawn:
+    """Draw a round; its streams are keyed by the round, so any round can be drawn again alone."""
     shards, seed, steps = simulation.shards, simulation.seed, simulation.algorithm.local_steps
+    shape = (simulation.participants, shards.features.shape[1], simulation.algorithm.objective.loss.outputs)
     chosen = draws.participants(draws.stream(seed, "participation", round), shards.clients, simulation.participants)
     draw = (
         draws.records_without_replacement
@@ -134,8 +148,8 @@ def _draw(simulation: Simulation, round: int, shape: tuple[int, ...]) -> tuple[n
     )
     local = draw(draws.stream(seed, "records", round), shards.sizes[chosen], steps * simulation.batch_size)
     flat = (shards.offsets[chosen][:, None] + local).reshape(len(chosen), steps, simulation.batch_size)
-    normals = draws.stream(seed, "noise", round).standard_normal((len(chosen), *shape))
-    return chosen, Batches(shards.features[flat], shards.labels[flat]), normals
+    normals = draws.stream(seed, "noise", round).standard_normal(shape)
+    return Drawn(chosen, Batches(shards.features[flat], shards.labels[flat]), normals)
 
 
 def _history(

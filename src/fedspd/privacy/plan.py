@@ -26,9 +26,8 @@ class Plan(Protocol):
         """How a client draws its records in a round."""
         ...
 
-    @property
-    def noise_multiplier(self) -> float:
-        """Noise standard deviation divided by the sensitivity of the query."""
+    def noise_scale(self, sensitivity: Any) -> Any:
+        """Noise standard deviation for a query with this sensitivity."""
         ...
 
     def spent(self, participations: Any, records: Any) -> Any:
@@ -63,6 +62,10 @@ class PublishedPlan:
     def noise_multiplier(self) -> float:
         """The classic Gaussian formula, which the paper uses for every epsilon though it needs epsilon <= 1."""
         return float(np.sqrt(2 * np.log(1.25 / self.delta)) / self.epsilon_per_round)
+
+    def noise_scale(self, sensitivity: Any) -> Any:
+        """The multiplier times the sensitivity; without a budget no noise, even where nothing bounds the query."""
+        return 0.0 if self.guarantee == "none" else self.noise_multiplier * sensitivity
 
     def spent(self, participations: Any, records: Any) -> Any:
         """Theorem 1 with the *realized* number of participations in place of p T."""

@@ -5,7 +5,7 @@ Pure functions of arrays; this room knows no clients, no privacy and no rounds.
 
 from fedspd.problem.losses import LOSSES, LeastSquares, Loss, Softmax, SquaredHinge
 from fedspd.problem.objective import Gradient, Objective
-from fedspd.problem.reference import reference_optimum
+from fedspd.problem.reference import reference_optimum, reference_solver
 from fedspd.problem.regularizers import (
     L1,
     Box,
@@ -34,4 +34,5 @@ __all__ = [
     "Unregularized",
     "make_regularizer",
     "reference_optimum",
+    "reference_solver",
 ]

@@ -68,7 +68,7 @@ class Softmax:
         """Negative log-likelihoods of the labels."""
         xp = array_namespace(scores)
         if self.classes == 2:
-            against = (1.0 - 2.0 * labels) * _margin(scores)
+            against = (1.0 - 2.0 * _like(scores, labels)) * _margin(scores)
             return xp.log1p(xp.exp(-xp.abs(against))) + xp.maximum(against, 0.0)
         top = xp.max(scores, axis=-1, keepdims=True)
         log_total = xp.log(xp.sum(xp.exp(scores - top), axis=-1)) + top[..., 0]
@@ -78,7 +78,9 @@ class Softmax:
         """Predicted probabilities minus the one-hot label."""
         xp = array_namespace(scores)
         if self.classes == 2:
-            excess = 1.0 / (1.0 + xp.exp(scores[..., 0] - scores[..., 1])) - labels
+            # cut off where the exponential overflows: by then the probability is 1e-304
+            against = xp.minimum(scores[..., 0] - scores[..., 1], 700.0)
+            excess = 1.0 / (1.0 + xp.exp(against)) - _like(scores, labels)
             return xp.stack([-excess, excess], axis=-1)
         unnormalized = xp.exp(scores - xp.max(scores, axis=-1, keepdims=True))
         return unnormalized / xp.sum(unnormalized, axis=-1, keepdims=True) - self._one_hot(xp, scores, labels)
@@ -113,12 +115,12 @@ class LeastSquares:
 
     def values(self, scores: Array, labels: Array) -> Any:
         """Half the squared residuals."""
-        residual = scores[..., 0] - labels
+        residual = scores[..., 0] - _like(scores, labels)
         return 0.5 * residual * residual
 
     def slopes(self, scores: Array, labels: Array) -> Any:
         """The residuals."""
-        return scores - labels[..., None]
+        return scores - _like(scores, labels)[..., None]
 
     def contrast(self, weights: Array) -> Any:
         """The one column there is."""
@@ -146,13 +148,13 @@ class SquaredHinge:
     def values(self, scores: Array, labels: Array) -> Any:
         """Squared shortfalls of the margin."""
         xp = array_namespace(scores)
-        shortfall = xp.maximum(1.0 - (2.0 * labels - 1.0) * scores[..., 0], 0.0)
+        shortfall = xp.maximum(1.0 - (2.0 * _like(scores, labels) - 1.0) * scores[..., 0], 0.0)
         return shortfall * shortfall
 
     def slopes(self, scores: Array, labels: Array) -> Any:
         """Minus twice the signed shortfall."""
         xp = array_namespace(scores)
-        sign = 2.0 * labels[..., None] - 1.0
+        sign = 2.0 * _like(scores, labels)[..., None] - 1.0
         return -2.0 * sign * xp.maximum(1.0 - sign * scores, 0.0)
 
     def contrast(self, weights: Array) -> Any:
@@ -162,6 +164,11 @@ class SquaredHinge:
     def predict(self, scores: Array) -> Any:
         """Class 1 where the margin is positive."""
         return scores[..., 0] > 0.0
+
+
+def _like(scores: Array, labels: Array) -> Any:
+    """Labels as numbers of the scores' type: the array API standard mixes no integers with floats."""
+    return array_namespace(scores).astype(labels, scores.dtype, copy=False)
 
 
 def _margin(scores: Array) -> Any:

@@ -39,9 +39,9 @@ class Objective:
         xp = array_namespace(weights)
         slopes = self.loss.slopes(xp.matmul(features, weights), labels)
         norms = xp.sqrt(xp.vecdot(features, features) * xp.vecdot(slopes, slopes))
-        shrink = self.clip_norm / xp.maximum(norms, self.clip_norm)
-        total = xp.matmul(xp.matrix_transpose(features), slopes * shrink[..., None])
-        return Gradient(total / features.shape[-2], norms)
+        shrink = 1.0 / xp.maximum(norms / self.clip_norm, 1.0)
+        share = shrink / features.shape[-2]
+        return Gradient(xp.matmul(xp.matrix_transpose(features), slopes * share[..., None]), norms)
 
     def record_gradients(self, weights: Array, features: Array, labels: Array) -> Any:
         """The un-clipped gradient of every record: (..., records, columns, outputs)."""

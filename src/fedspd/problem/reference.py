@@ -24,33 +24,38 @@ def reference_optimum(
         labels: their labels.
         record_weights: $1/m_i$ for the records of client i.
     """
-    l1, l2 = _strengths(regularizer)
-    match loss:
-        case Softmax():
-            model = _logistic(loss.classes, l1, l2)
-        case LeastSquares():
-            model = _least_squares(l1, l2, float(np.sum(record_weights)))
-        case SquaredHinge() if (l1 > 0) != (l2 > 0):
-            # liblinear minimizes R/strength + C * sum of losses
-            model = LinearSVC(
-                penalty="l1" if l1 > 0 else "l2",
-                C=1 / (l1 + l2),
-                dual=False,  # pyright: ignore[reportArgumentType]
-                fit_intercept=False,
-                tol=1e-8,
-                max_iter=10**5,
-            )
-        case _:
-            raise InputError(
-                f"a reference optimum exists for {type(loss).__name__} with l1 or squared-l2 alone, "
-                f"got {type(regularizer).__name__}; set metrics.criterion = false."
-            )
+    model = reference_solver(loss, regularizer, float(np.sum(record_weights)))
     model.fit(features, labels, sample_weight=record_weights)
     weights = np.atleast_2d(model.coef_).T
     if isinstance(loss, Softmax) and loss.classes == 2:
         # A binary model is the difference of our two columns; opposite halves have the least norm.
         weights = np.concatenate([-weights / 2, weights / 2], axis=1)
     return weights
+
+
+def reference_solver(loss: Loss, regularizer: Regularizer, total_weight: float) -> Any:
+    """The scikit-learn model whose fit is the optimum; refuses a problem that has none, before any work."""
+    l1, l2 = _strengths(regularizer)
+    match loss:
+        case Softmax():
+            return _logistic(loss.classes, l1, l2)
+        case LeastSquares():
+            return _least_squares(l1, l2, total_weight)
+        case SquaredHinge() if (l1 > 0) != (l2 > 0):
+            # liblinear minimizes R/strength + C * sum of losses
+            return LinearSVC(
+                penalty="l1" if l1 > 0 else "l2",
+                C=1 / (l1 + l2),
+                dual=False,  # pyright: ignore[reportArgumentType]
+                fit_intercept=False,
+                tol=1e-8,
+                max_iter=10**5,
+                random_state=0,
+            )
+    raise InputError(
+        f"a reference optimum exists for {type(loss).__name__} with l1 or squared-l2 alone, "
+        f"got {type(regularizer).__name__}; set metrics.criterion = false."
+    )
 
 
 def _strengths(regularizer: Regularizer) -> tuple[float, float]:
@@ -81,7 +86,7 @@ def _logistic(classes: int, l1: float, l2: float) -> Any:
     # liblinear's stopping rule is relative: 1e-5 leaves 1e-8 of the objective on Adult
     tol = 1e-5 if solver == "liblinear" else 1e-8
     return LogisticRegression(
-        C=1 / (l1 + l2), l1_ratio=ratio, solver=solver, fit_intercept=False, tol=tol, max_iter=10**4
+        C=1 / (l1 + l2), l1_ratio=ratio, solver=solver, fit_intercept=False, tol=tol, max_iter=10**4, random_state=0
     )
 
 

@@ -27,10 +27,10 @@ class RunFolder:
     path: Path
 
     def __post_init__(self) -> None:
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        obstacle = _obstacle(self.path)
+        if obstacle:
             raise InputError(
-                f"the output folder must be new or empty, got {self.path}, which already holds "
-                f"{'a run' if (self.path / 'summary.json').exists() else 'files'}; name another with --out."
+                f"the output folder must be new or empty, got {self.path}, {obstacle}; name another with --out."
             )
 
     def write(
@@ -42,7 +42,8 @@ class RunFolder:
         figures: Mapping[str, bytes],
     ) -> None:
         """Write everything beside the target, then rename: a crash leaves no half-written run."""
-        staging = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        target = self.path.resolve()
+        staging = target.with_name(f".{target.name}.{os.getpid()}")
         staging.mkdir(parents=True)
         try:
             (staging / "config.toml").write_text(tomli_w.dumps(config))
@@ -52,7 +53,7 @@ class RunFolder:
             np.savez(staging / "model.npz", allow_pickle=False, **model)
             for name, image in figures.items():
                 (staging / f"{name}.png").write_bytes(image)
-            staging.replace(self.path)
+            staging.replace(target)
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
             raise
@@ -71,6 +72,24 @@ def environment() -> dict[str, Any]:
         "processors": os.cpu_count(),
         "libraries": {name: version(name) for name in LIBRARIES},
     }
+
+
+def _obstacle(path: Path) -> str | None:
+    """Why a run cannot be written there, if it cannot."""
+    try:
+        if path.exists():
+            if not path.is_dir():
+                return "which is a file"
+            if any(path.iterdir()):
+                return f"which already holds {'a run' if (path / 'summary.json').exists() else 'files'}"
+            if path.samefile(Path.cwd()):
+                return "which is the current folder and would be replaced"
+        home = next(folder for folder in path.resolve().parents if folder.exists())
+        if not home.is_dir() or not os.access(home, os.W_OK):
+            return f"but {home} is no folder that can be written to"
+    except OSError as error:
+        return f"but: {error.strerror}"
+    return None
 
 
 def _plain(value: Any) -> Any:

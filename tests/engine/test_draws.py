@@ -1,0 +1,83 @@
+"""Draws decide what the accounting may assume, so they are tested as statistics that reject a near miss."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedspd.engine import draws
+from fedspd.engine.draws import stream
+
+
+@given(st.lists(st.integers(5, 60), min_size=1, max_size=8), st.integers(1, 5), st.integers(0, 2**32))
+def test_a_sample_without_replacement_holds_distinct_records_of_the_shard(
+    sizes: list[int], count: int, seed: int
+) -> None:
+    drawn = draws.records_without_replacement(np.random.default_rng(seed), np.array(sizes), count)
+    assert drawn.shape == (len(sizes), count)
+    assert all(len(set(row)) == count for row in drawn.tolist())
+    assert (drawn >= 0).all()
+    assert (drawn < np.array(sizes)[:, None]).all()
+
+
+def test_every_ordered_sample_without_replacement_is_equally_likely() -> None:
+    trials, size, count = 120_000, 5, 3
+    drawn = draws.records_without_replacement(stream(0, "records"), np.full(trials, size), count)
+    code = drawn @ np.array([25, 5, 1])
+    expected = [a * 25 + b * 5 + c for a, b, c in permutations(range(size), count)]
+    observed = [int(np.count_nonzero(code == value)) for value in expected]
+    assert sum(observed) == trials
+    assert stats.chisquare(observed).pvalue > 1e-4
+
+
+def test_shards_of_other_sizes_in_the_same_stack_do_not_bias_a_sample() -> None:
+    sizes = np.tile([3, 7], 30_000)
+    drawn = draws.records_without_replacement(stream(1, "records"), sizes, 2)
+    for size, first in ((3, 0), (7, 1)):
+        assert stats.chisquare(np.bincount(drawn[first::2].ravel(), minlength=size)).pvalue > 1e-4
+
+
+def test_samples_with_replacement_are_uniform_and_independent() -> None:
+    drawn = draws.records_with_replacement(stream(2, "records"), np.full(50_000, 4), 2)
+    assert stats.chisquare(np.bincount(drawn[:, 0] * 4 + drawn[:, 1], minlength=16)).pvalue > 1e-4
+
+
+def test_clients_take_part_with_probability_k_over_n_and_not_five_percent_more_or_less() -> None:
+    rounds, clients, count = 40_000, 10, 3
+    taken = np.zeros(clients)
+    for round in range(rounds):
+        chosen = draws.participants(stream(3, "participation", round), clients, count)
+        assert len(np.unique(chosen)) == count
+        taken[chosen] += 1
+
+    def pvalue(rate: float) -> float:
+        return float(min(stats.binomtest(int(k), rounds, rate).pvalue for k in taken)) * clients
+
+    assert pvalue(count / clients) > 1e-4
+    assert pvalue(1.05 * count / clients) < 1e-6
+    assert pvalue(0.95 * count / clients) < 1e-6
+
+
+def test_pairs_of_clients_take_part_together_as_often_as_chance_has_it() -> None:
+    rounds, clients, count = 30_000, 6, 3
+    together = sum(
+        {0, 1} <= set(draws.participants(stream(4, "participation", round), clients, count).tolist())
+        for round in range(rounds)
+    )
+    assert stats.binomtest(together, rounds, count * (count - 1) / (clients * (clients - 1))).pvalue > 1e-4
+
+
+def test_streams_of_other_names_rounds_and_seeds_differ_and_the_same_one_repeats() -> None:
+    names = ("partition", "participation", "records", "noise")
+    keys = [(seed, name, round) for seed in (0, 1) for name in names for round in (0, 1, 2)]
+    first = {key: stream(*key).integers(0, 2**63) for key in keys}
+    assert len(set(first.values())) == len(keys)
+    assert all(stream(*key).integers(0, 2**63) == value for key, value in first.items())
+
+
+@pytest.mark.parametrize("clients", [1, 7])
+def test_full_participation_is_everybody(clients: int) -> None:
+    assert draws.participants(stream(0, "participation"), clients, clients).tolist() == list(range(clients))
