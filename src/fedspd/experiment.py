@@ -77,11 +77,7 @@ def run(
 
 def prepare_experiment(config: Config) -> Experiment:
     """Load, hand out and check everything; refuses bad input before any work is done."""
-    if config.problem.clip_norm == inf and config.privacy.epsilon < inf:
-        raise InputError(
-            "problem.clip_norm must be finite when privacy.epsilon is, since noise must cover the largest gradient, "
-            "got inf; set a finite clip_norm, or epsilon = inf for no privacy."
-        )
+    _check_clipping(config)
     train, test, shards = load_data(config)
     loss = LOSSES[config.problem.loss](len(train.classes))
     regularizer = _regularizer(config)
@@ -200,6 +196,21 @@ def stated_epsilon(experiment: Experiment) -> float:
     plan, shards, simulation = experiment.plan, experiment.simulation.shards, experiment.simulation
     expected = simulation.rounds * simulation.participants / shards.clients
     return float(plan.spent(expected, len(shards.labels) / shards.clients))
+
+
+def _check_clipping(config: Config) -> None:
+    if config.problem.clip_norm < inf:
+        return
+    if config.privacy.epsilon < inf:
+        raise InputError(
+            "problem.clip_norm must be finite when privacy.epsilon is, since noise must cover the largest gradient, "
+            "got inf; set a finite clip_norm, or epsilon = inf for no privacy."
+        )
+    if config.algorithm.inverse_step is None:
+        raise InputError(
+            "problem.clip_norm must be finite when algorithm.inverse_step is absent, since Theorem 2's step size "
+            "depends on it, got inf; set a finite clip_norm or an inverse_step."
+        )
 
 
 def _regularizer(config: Config) -> Any:

@@ -2,10 +2,10 @@ r"""FedSPD-DP exactly as published (Li, Wang, Chang, Chi 2022, arXiv 2204.12284,
 
 Round t, client i in $S_t$, with $x \leftarrow x_i^{t-1,Q}$:
 
-    x    <- prox_{R_i/(γ+ρ)}((γ x + ρ x_0 + λ_i - ∇f_i(x; B_r)) / (γ+ρ))   r = 1..Q     eq. (9a)
-    x_i   = mean of the Q new iterates                                                  eq. (9b)
+    x    <- prox_{R_i/(γ+ρ)}((γ x + ρ x_0 + λ_i - ∇f_i(x; B_r)) / (γ+ρ))   r = 1..Q    eq. (13a)
+    x_i   = mean of the Q new iterates                                                  eq. (13b)
     λ_i  <- λ_i + ρ (x_0 - x_i)                                                         line 16
-    ỹ_i   = x_i - λ_i/ρ + N(0, σ²)                                                      eq. (10)
+    ỹ_i   = x_i - λ_i/ρ + N(0, σ²)                                                      eq. (14)
 
 and the server averages the latest $\tilde y_i$ of *all* clients (line 5, with $\tilde y^{t-1}$: the
 printed $\tilde y^t$ does not exist yet).
