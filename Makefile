@@ -21,7 +21,7 @@ demo: $(VENV)/.installed ## train FedSPD-DP on Adult; summary, figure and run fo
 	$(BIN)/fedspd run published
 
 test: $(VENV)/.installed-dev ## run the tests
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 check: lint types imports test ## everything CI checks
 

@@ -92,7 +92,7 @@ class Algorithm:
 class Privacy:
     """How much may be learned about a record."""
 
-    epsilon: float = setting(1.0, "privacy loss; inf adds no noise", above=0, infinite=True)
+    epsilon: float = setting(1.0, "privacy loss; inf adds no noise", at_least=1e-6, infinite=True)
     budget: str = setting("total", "whether epsilon is of the whole run or of a round", choices=("total", "round"))
     delta: float = setting(1e-4, "failure probability", above=0, below=1)
 

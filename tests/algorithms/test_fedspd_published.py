@@ -27,6 +27,11 @@ def small_problem(seed: int = 0, clients: int = 6) -> tuple[Shards, Table]:
     return assign(table, owner, clients), table
 
 
+def published(run: Simulation) -> FedSPDPublished:
+    assert isinstance(run.algorithm, FedSPDPublished)
+    return run.algorithm
+
+
 def simulation(sampling: str, participants: int, local_steps: int, **changes: Any) -> Simulation:
     shards, table = small_problem()
     plan = PublishedPlan(3.0, 1e-4, sampling, local_steps * BATCH)
@@ -35,10 +40,10 @@ def simulation(sampling: str, participants: int, local_steps: int, **changes: An
         participation=participants / shards.clients, diameter=40.0,
     )  # fmt: skip
     algorithm = FedSPDPublished(Objective(Softmax(2), L1(0.02), 1.0), shards.clients, 0.7, local_steps, formulas)
-    settings = dict(
-        shards=shards, test=table, algorithm=algorithm, plan=plan, batch_size=BATCH, participants=participants,
-        rounds=ROUNDS, seed=5,
-    )  # fmt: skip
+    settings = {
+        "shards": shards, "test": table, "algorithm": algorithm, "plan": plan, "batch_size": BATCH,
+        "participants": participants, "rounds": ROUNDS, "seed": 5,
+    }  # fmt: skip
     return Simulation(**(settings | changes))
 
 

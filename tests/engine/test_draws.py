@@ -71,8 +71,10 @@ def test_pairs_of_clients_take_part_together_as_often_as_chance_has_it() -> None
 
 
 def test_streams_of_other_names_rounds_and_seeds_differ_and_the_same_one_repeats() -> None:
-    names = ("partition", "participation", "records", "noise")
-    keys = [(seed, name, round) for seed in (0, 1) for name in names for round in (0, 1, 2)]
+    names: tuple[draws.Stream, ...] = ("partition", "participation", "records", "noise")
+    keys: list[tuple[int, draws.Stream, int]] = [
+        (seed, name, round) for seed in (0, 1) for name in names for round in (0, 1, 2)
+    ]
     first = {key: stream(*key).integers(0, 2**63) for key in keys}
     assert len(set(first.values())) == len(keys)
     assert all(stream(*key).integers(0, 2**63) == value for key, value in first.items())

@@ -5,7 +5,6 @@ from math import inf
 
 import numpy as np
 import pytest
-from tests.algorithms.test_fedspd_published import simulation, small_problem
 
 from fedspd import config
 from fedspd.engine import Simulation, convergence, optimum, simulate
@@ -13,6 +12,7 @@ from fedspd.engine.diagnostics import local_objectives, objectives
 from fedspd.experiment import Constant, prepare_experiment
 from fedspd.privacy import WITHOUT_REPLACEMENT, PublishedPlan
 from fedspd.problem import L1, LeastSquares, Objective, Softmax, SquaredHinge
+from tests.algorithms.test_fedspd_published import published, simulation, small_problem
 
 
 def test_the_same_seed_gives_bit_identical_runs_and_another_seed_does_not() -> None:
@@ -28,7 +28,7 @@ def test_the_same_seed_gives_bit_identical_runs_and_another_seed_does_not() -> N
 def test_the_incremental_lagrangian_equals_its_definition(loss: Softmax | LeastSquares | SquaredHinge) -> None:
     run = simulation(WITHOUT_REPLACEMENT, 2, 5)
     objective = Objective(loss, L1(0.02), 1.0)
-    outcome = simulate(replace(run, algorithm=replace(run.algorithm, objective=objective)))
+    outcome = simulate(replace(run, algorithm=replace(published(run), objective=objective)))
     trace, rho, x0 = outcome.lagrangian, run.algorithm.penalty, outcome.weights
     difference = x0 - trace.weights
     direct = (
@@ -90,7 +90,7 @@ def full_batch(rounds: int, rho: float, gamma: float) -> Simulation:
     )  # fmt: skip
     run = simulation(WITHOUT_REPLACEMENT, 5, 1)
     objective = Objective(Softmax(2), L1(0.15), clip_norm=inf)
-    algorithm = replace(run.algorithm, objective=objective, clients=5, penalty=rho, schedule=Constant(gamma))
+    algorithm = replace(published(run), objective=objective, clients=5, penalty=rho, schedule=Constant(gamma))
     return replace(
         run, shards=equal, test=table, algorithm=algorithm, plan=PublishedPlan(inf, 1e-4, WITHOUT_REPLACEMENT, size),
         batch_size=size, participants=5, rounds=rounds,

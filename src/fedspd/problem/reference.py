@@ -1,11 +1,11 @@
-r"""The optimum $x^\star$ of $\sum_i F_i$ by scikit-learn, for the convergence criterion H of the paper."""
+r"""The optimum $x^\star$ of $\sum_i F_i$ by scikit-learn, for the convergence criterion H of the paper.
+
+scikit-learn takes more than a second to import and only the criterion needs it, so it is imported on use.
+"""
 
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import ElasticNet as LinearElasticNet
-from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, Ridge
-from sklearn.svm import LinearSVC
 
 from fedspd.errors import InputError
 from fedspd.problem.losses import LeastSquares, Loss, Softmax, SquaredHinge
@@ -35,6 +35,8 @@ def reference_optimum(
 
 def reference_solver(loss: Loss, regularizer: Regularizer, total_weight: float) -> Any:
     """The scikit-learn model whose fit is the optimum; refuses a problem that has none, before any work."""
+    from sklearn.svm import LinearSVC
+
     l1, l2 = _strengths(regularizer)
     match loss:
         case Softmax():
@@ -77,6 +79,8 @@ def _strengths(regularizer: Regularizer) -> tuple[float, float]:
 
 def _logistic(classes: int, l1: float, l2: float) -> Any:
     """scikit-learn minimizes C * losses + ratio |v|_1 + (1-ratio)/2 |v|^2, for two classes over one difference v."""
+    from sklearn.linear_model import LogisticRegression
+
     if classes == 2:
         l2 = l2 / 2  # |x|^2 of the two opposite halves is |v|^2 / 2
     if l1 + l2 == 0:
@@ -92,6 +96,9 @@ def _logistic(classes: int, l1: float, l2: float) -> Any:
 
 def _least_squares(l1: float, l2: float, total_weight: float) -> Any:
     """scikit-learn's lasso divides the losses by the total weight; its ridge does not halve them."""
+    from sklearn.linear_model import ElasticNet as LinearElasticNet
+    from sklearn.linear_model import Lasso, LinearRegression, Ridge
+
     common: dict[str, Any] = {"fit_intercept": False}
     if l1 == 0:
         return Ridge(alpha=l2, tol=1e-10, **common) if l2 > 0 else LinearRegression(**common)

@@ -1,0 +1,120 @@
+"""A run's folder is complete or not there at all, and never takes the place of another."""
+
+import json
+import tomllib
+from math import inf, nan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedspd.errors import InputError
+from fedspd.results import COLUMNS, History, RunFolder, to_json
+
+IMAGE = b"\x89PNG\r\n\x1a\n and so on"
+
+
+def write(folder: RunFolder, **changes: Any) -> None:
+    parts: dict[str, Any] = {
+        "config": {"run": {"seed": 3}},
+        "summary": {"epsilon": inf, "seed": 3},
+        "history": History({name: np.arange(2.0) for name in COLUMNS}),
+        "model": {"weights": np.ones((3, 2)), "classes": np.asarray(["no", "yes"])},
+        "figures": {"run": IMAGE},
+    }
+    folder.write(**parts | changes)
+
+
+@pytest.mark.parametrize("name", ["run", "new/and/nested/run"])
+def test_a_written_run_can_be_read_back(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    write(RunFolder(path))
+    assert tomllib.loads((path / "config.toml").read_text()) == {"run": {"seed": 3}}
+    assert json.loads((path / "summary.json").read_text()) == {"epsilon": None, "seed": 3}
+    assert json.loads((path / "environment.json").read_text()).keys() == {
+        "python", "platform", "processors", "libraries",
+    }  # fmt: skip
+    assert (path / "run.png").read_bytes() == IMAGE
+    assert (path / "history.csv").read_text().splitlines()[0] == ",".join(COLUMNS)
+    with np.load(path / "model.npz", allow_pickle=False) as model:
+        np.testing.assert_array_equal(model["weights"], np.ones((3, 2)))
+        assert list(model["classes"]) == ["no", "yes"]
+    assert [other.name for other in path.parent.iterdir()] == [path.name]
+
+
+def test_an_empty_folder_is_filled_also_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to("empty")
+    write(RunFolder(tmp_path / "link"))
+    assert (tmp_path / "empty" / "summary.json").exists()
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_a_folder_that_holds_a_run_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    write(RunFolder(tmp_path / "run"))
+    before = {path: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    with pytest.raises(InputError, match=r"new or empty, got .*run, which already holds a run; name another with"):
+        RunFolder(tmp_path / "run")
+    assert {path: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").touch()
+    with pytest.raises(InputError, match="which already holds files"):
+        RunFolder(tmp_path)
+
+
+def test_a_file_or_a_place_inside_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="which is a file"):
+        RunFolder(tmp_path / "file")
+    with pytest.raises(InputError, match="file is no folder that can be written to"):
+        RunFolder(tmp_path / "file" / "run")
+
+
+def test_the_current_folder_is_refused_since_it_would_be_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="which is the current folder"):
+        RunFolder(Path())
+
+
+BROKEN: dict[str, dict[str, Any]] = {
+    "a figure that is no bytes": {"figures": {"run": IMAGE, "other": "text"}},
+    "a config that TOML cannot say": {"config": {"run": {"seed": None}}},
+    "a summary that JSON cannot say": {"summary": {"seed": {1, 2}}},
+    "a model that needs pickle": {"model": {"weights": np.array([object()])}},
+}
+
+
+@pytest.mark.parametrize("changes", BROKEN.values(), ids=BROKEN.keys())
+def test_a_crash_while_writing_leaves_nothing_behind(tmp_path: Path, changes: dict[str, Any]) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        write(RunFolder(tmp_path / "run"), **changes)
+    assert not list(tmp_path.iterdir())
+    write(RunFolder(tmp_path / "run"))
+
+
+def test_a_folder_filled_during_the_run_is_not_overwritten(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "note.txt").write_text("mine")
+    with pytest.raises(OSError, match="not empty"):
+        write(folder)
+    assert [path.name for path in tmp_path.rglob("*")] == ["run", "note.txt"]
+
+
+def test_json_is_strict_so_what_is_not_finite_becomes_null() -> None:
+    value = {"a": inf, "b": [-inf, nan, 1.5, np.float64(inf)], "c": {"d": (nan, "inf", True, None, 2)}}
+    assert json.loads(to_json(value)) == {
+        "a": None,
+        "b": [None, None, 1.5, None],
+        "c": {"d": [None, "inf", True, None, 2]},
+    }
+
+
+def test_json_keeps_every_bit_of_a_number() -> None:
+    numbers = np.random.default_rng(0).standard_normal(100).tolist()
+    assert json.loads(to_json(numbers)) == numbers
