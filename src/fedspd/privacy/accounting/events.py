@@ -1,0 +1,191 @@
+"""What one participation of one client costs: the events that the ledger stores and recomposes.
+
+An event holds public numbers only, is hashable, and survives a round trip through JSON. It fixes the
+neighbor relation its cost refers to; histories that mix relations are refused by the accountants.
+Sampling with replacement has no event: there is no proof for it here (docs/accounting.md).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, get_args
+
+from fedspd.errors import InputError
+
+Relation = Literal["replace-one", "zero-out"]
+
+
+def relative_distances(local_steps: int, contraction: float) -> tuple[float, ...]:
+    r"""How far a record moves the query from each local step, relative to the first step.
+
+    $d_r/d_1 = (1 - c^{Q-r+1})/(1 - c^Q)$ for $r = 1..Q$, and its limit $(Q-r+1)/Q$ at $c = 1$.
+    """
+    remaining = range(local_steps, 0, -1)
+    if contraction == 0.0:
+        return (1.0,) * local_steps
+    if contraction == 1.0:
+        return tuple(steps / local_steps for steps in remaining)
+    rate = math.log(contraction)
+    return tuple(math.expm1(steps * rate) / math.expm1(local_steps * rate) for steps in remaining)
+
+
+def to_dict(event: "Event") -> dict[str, str | float | int | None]:
+    """The event as values JSON can hold; `from_dict` is its inverse."""
+    if type(event) not in _NAMES:
+        raise InputError(f"expected an event ({_known_kinds()}), got {event!r}; pass one of those.")
+    values = {field.name: _plain(getattr(event, field.name)) for field in fields(event)}
+    return {"kind": _NAMES[type(event)], **values}
+
+
+def from_dict(values: Mapping[str, Any]) -> "Event":
+    """The event that `to_dict` wrote.
+
+    Guarantees:
+        A kind or a field that is unknown, and a field that is missing, is refused.
+    """
+    kind = values.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise InputError(
+            f"expected an event kind among {_known_kinds()}, got {kind!r}; no accountant here has a proof "
+            "for anything else, sampling with replacement included: use one of these."
+        )
+    given = {name: value for name, value in values.items() if name != "kind"}
+    known = {field.name for field in fields(KINDS[kind])}
+    if set(given) != known:
+        raise InputError(
+            f"expected the fields {sorted(known)} for the event {kind!r}, got {sorted(given)}; "
+            "write events with to_dict only."
+        )
+    return KINDS[kind](**given)
+
+
+def _plain(value: Any) -> str | float | int | None:
+    if value is None or isinstance(value, str):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def _known_kinds() -> str:
+    return ", ".join(sorted(KINDS))
+
+
+def _require_multiplier(value: float) -> None:
+    if not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
+        raise InputError(
+            f"noise_multiplier must be a positive finite number (noise std over sensitivity), got {value!r}; "
+            "calibrate one from a budget."
+        )
+
+
+def _require_count(name: str, value: int | None, least: int = 1) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}; correct it.")
+
+
+def _require_contraction(value: float) -> None:
+    if not isinstance(value, Real) or not 0.0 <= value <= 1.0:
+        raise InputError(
+            f"contraction must lie in [0, 1], got {value!r}; it is gamma / (gamma + rho), and 0 is always safe."
+        )
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """One release with Gaussian noise that uses every record: no subsampling.
+
+    Args:
+        noise_multiplier: noise std over the sensitivity under `relation`.
+    """
+
+    noise_multiplier: float
+    relation: Relation = "replace-one"
+
+    def __post_init__(self) -> None:
+        _require_multiplier(self.noise_multiplier)
+        if self.relation not in get_args(Relation):
+            raise InputError(
+                f"relation must be one of {get_args(Relation)}, got {self.relation!r}; name the neighbors "
+                "the sensitivity was derived for."
+            )
+
+
+@dataclass(frozen=True)
+class FixedSize:
+    r"""One release from a fresh secret subset of fixed size, drawn without replacement; replace-one.
+
+    Args:
+        noise_multiplier: noise std over $s_x = d_1$, the replace-one distance of a record at step 1.
+        records: size of the shard.
+        drawn: size of the subset, split into `local_steps` batches of equal size.
+        contraction: $c = \gamma/(\gamma+\rho)$, which shrinks a record's distance at later steps; 0 means
+            that every step counts like the first. One local step ignores it.
+    """
+
+    relation: ClassVar[Relation] = "replace-one"
+    noise_multiplier: float
+    records: int
+    drawn: int
+    local_steps: int = 1
+    contraction: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require_multiplier(self.noise_multiplier)
+        _require_count("records", self.records)
+        _require_count("drawn", self.drawn)
+        _require_count("local_steps", self.local_steps)
+        _require_contraction(self.contraction)
+        if self.drawn > self.records:
+            raise InputError(
+                f"drawn must be at most records = {self.records}, got {self.drawn}; "
+                "a subset without replacement is no larger than its shard: draw fewer."
+            )
+        if self.drawn % self.local_steps:
+            raise InputError(
+                f"drawn must be a multiple of local_steps = {self.local_steps}, got {self.drawn}; "
+                "the proof needs batches of equal size."
+            )
+
+
+@dataclass(frozen=True)
+class Poisson:
+    r"""One release from records that join independently with probability `rate`; zero-out neighbors.
+
+    With several local steps each joining record goes to a random step, the batch sums are divided by the
+    fixed `batch_size`, and the contraction needs every batch to hold at most `max_batch` records: the rare
+    exception is charged to delta, never truncated (docs/accounting.md).
+
+    Args:
+        noise_multiplier: noise std over $s_x = d_1$, the zero-out distance of a record at step 1.
+        records, batch_size, max_batch: $m$, $b$ and $B_{max}$; needed with several local steps only.
+    """
+
+    relation: ClassVar[Relation] = "zero-out"
+    noise_multiplier: float
+    rate: float
+    local_steps: int = 1
+    contraction: float = 0.0
+    records: int | None = None
+    batch_size: int | None = None
+    max_batch: int | None = None
+
+    def __post_init__(self) -> None:
+        _require_multiplier(self.noise_multiplier)
+        if not isinstance(self.rate, Real) or not 0.0 < self.rate <= 1.0:
+            raise InputError(f"rate must lie in (0, 1], got {self.rate!r}; give a record's chance to join.")
+        _require_count("local_steps", self.local_steps)
+        _require_contraction(self.contraction)
+        if self.local_steps > 1:
+            _require_count("records", self.records)
+            _require_count("batch_size", self.batch_size)
+            _require_count("max_batch", self.max_batch, least=self.batch_size or 1)
+
+
+Event = Gaussian | FixedSize | Poisson
+
+KINDS: Mapping[str, type[Gaussian] | type[FixedSize] | type[Poisson]] = {
+    "gaussian": Gaussian,
+    "fixed-size": FixedSize,
+    "poisson": Poisson,
+}
+_NAMES = {event: kind for kind, event in KINDS.items()}
