@@ -1,0 +1,89 @@
+"""Options of the command line that describe how a client draws and perturbs, and the event they make."""
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedspd.errors import InputError
+
+if TYPE_CHECKING:
+    from fedspd.privacy.accounting import Event
+
+
+class Sampling(StrEnum):
+    """How a client draws its records."""
+
+    wor = "wor"
+    poisson = "poisson"
+    none = "none"
+
+
+SamplingOption = Annotated[
+    Sampling, typer.Option(help="a subset without replacement, Poisson, or all records in every round")
+]
+Records = Annotated[int | None, typer.Option(min=1, help="records of the client")]
+Drawn = Annotated[int | None, typer.Option(min=1, help="records it draws per round; on average for poisson")]
+Rate = Annotated[float | None, typer.Option(help="chance of a record to join, for poisson; default: drawn / records")]
+LocalSteps = Annotated[int, typer.Option(min=1, help="Q, the number of batches the drawn records are split into")]
+Contraction = Annotated[float, typer.Option(help="gamma / (gamma + rho); 0 is always safe")]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON and nothing else")]
+MaxBatch = Annotated[int | None, typer.Option(help="largest batch the step size allows, for poisson with Q > 1")]
+
+
+def event_of(
+    sampling: Sampling,
+    records: int | None,
+    drawn: int | None,
+    rate: float | None,
+    local_steps: int,
+    contraction: float,
+    max_batch: int | None,
+    noise_multiplier: float,
+) -> "Event":
+    """The event that the options describe."""
+    from fedspd.privacy.accounting import FixedSize, Gaussian, Poisson
+
+    _refuse_unused(sampling, rate=rate, max_batch=max_batch, local_steps=local_steps if local_steps != 1 else None)
+    if sampling is Sampling.none:
+        return Gaussian(noise_multiplier)
+    if sampling is Sampling.poisson and local_steps == 1 and rate is not None:
+        return Poisson(noise_multiplier, rate)
+    if records is None or drawn is None:
+        given = [f"--{name}" for name, value in (("records", records), ("drawn", drawn)) if value is not None]
+        raise InputError(
+            "expected --records and --drawn (or --rate, for poisson with one local step), "
+            f"got {' '.join(given) or 'neither'}; add what is missing."
+        )
+    if sampling is Sampling.wor:
+        return FixedSize(noise_multiplier, records, drawn, local_steps, contraction)
+    rate = drawn / records if rate is None else rate
+    if local_steps == 1:
+        return Poisson(noise_multiplier, rate)
+    if drawn % local_steps:
+        raise InputError(f"--drawn must be a multiple of --local-steps {local_steps}, got {drawn}; change either.")
+    return Poisson(noise_multiplier, rate, local_steps, contraction, records, drawn // local_steps, max_batch)
+
+
+def rounded(value: float, up: bool) -> str:
+    """A bound with five significant digits that is still a bound: upper ones go up, lower ones down."""
+    if not 0 < value < math.inf:
+        return f"{value:g}"
+    digits = 4 - math.floor(math.log10(value))
+    step = Decimal(1).scaleb(-digits)
+    return f"{Decimal(value).quantize(step, ROUND_CEILING if up else ROUND_FLOOR):f}"
+
+
+def _refuse_unused(sampling: Sampling, **options: float | None) -> None:
+    """Refuse options that mean nothing here, rather than ignore what the user asked for."""
+    meaningful = {
+        Sampling.wor: {"local_steps"},
+        Sampling.poisson: {"rate", "max_batch", "local_steps"},
+        Sampling.none: set[str](),
+    }
+    for name, value in options.items():
+        if value is not None and name not in meaningful[sampling]:
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(f"expected no {flag} with --sampling {sampling}, got {value}; leave it out.")

@@ -1,0 +1,110 @@
+"""The commands `ledger show` and `ledger verify`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from fedspd.cli_events import (
+    AsJson,
+    Contraction,
+    Drawn,
+    LocalSteps,
+    MaxBatch,
+    Rate,
+    Records,
+    Sampling,
+    event_of,
+    rounded,
+)
+from fedspd.errors import InputError
+
+if TYPE_CHECKING:
+    from fedspd.privacy.ledger import Statement
+
+out = Console(soft_wrap=True)
+SHOW_EXAMPLES = """
+Examples:
+
+    fedspd ledger show ledger.db
+
+    fedspd ledger show ledger.db --sampling none --noise-multiplier 14.25
+"""
+VERIFY_EXAMPLES = """
+Examples:
+
+    fedspd ledger verify ledger.db
+"""
+File = Annotated[Path, typer.Argument(metavar="FILE", help="a ledger")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module to the program's."""
+    ledger = typer.Typer(no_args_is_help=True, help="What clients have spent, and whether the file is intact.")
+    ledger.command(epilog=SHOW_EXAMPLES)(show)
+    ledger.command(epilog=VERIFY_EXAMPLES)(verify)
+    app.add_typer(ledger, name="ledger")
+
+
+def show(
+    file: File,
+    sampling: Annotated[Sampling | None, typer.Option(help="ask how many more rounds of this kind fit")] = None,
+    noise_multiplier: Annotated[float | None, typer.Option(help="of the rounds asked about")] = None,
+    records: Records = None,
+    drawn: Drawn = None,
+    rate: Rate = None,
+    local_steps: LocalSteps = 1,
+    contraction: Contraction = 0.0,
+    max_batch: MaxBatch = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print each client's budget, what it has spent, and how many more rounds fit."""
+    from fedspd.privacy import ledger as ledgers
+    from fedspd.results import to_json
+
+    if (sampling is None) != (noise_multiplier is None):
+        raise InputError("expected --sampling and --noise-multiplier together, got one of them; add the other.")
+    event = None
+    if sampling is not None and noise_multiplier is not None:
+        event = event_of(sampling, records, drawn, rate, local_steps, contraction, max_batch, noise_multiplier)
+    with ledgers.Ledger(file) as ledger:
+        statements, head = ledgers.show(ledger, event), ledger.head
+    if as_json:
+        clients = [statement.as_dict() for statement in statements]
+        print(to_json({"rows": head.rows, "head": head.hash, "clients": clients}))
+        return
+    out.print(_statements(statements))
+    out.print("\nSpent: all events recomposed. Guaranteed, however the rounds were chosen: the budget.")
+
+
+def verify(
+    file: File,
+    head: Annotated[str | None, typer.Option(help="a head noted earlier, which the ledger must still contain")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check that a ledger is intact and print its head, to be noted elsewhere."""
+    from fedspd.privacy import ledger as ledgers
+    from fedspd.results import to_json
+
+    found = ledgers.verify(file, head)
+    if as_json:
+        print(to_json(found._asdict()))
+        return
+    out.print(f"Intact: {found.rows} rows, {found.clients} clients, {found.charges} charges.", highlight=False)
+    out.print(f"Head: {found.head}", highlight=False)
+
+
+def _statements(statements: Sequence["Statement"]) -> Table:
+    from fedspd.privacy.ledger import describe
+
+    table = Table("client", "budget", "spent", "covered by", "charged", "still fits", box=None, pad_edge=False)
+    for one in statements:
+        budget = f"({one.budget.epsilon:g}, {one.budget.delta:g}) {one.budget.relation}"
+        charged = [f"{each.times} x {describe(each.event)} in {each.run}" for each in one.charged]
+        fits = [f"{count} x {describe(event)}" for event, count in one.room.items()]
+        rule = (one.rule or "nothing") if one.charged else ""
+        table.add_row(one.client, budget, rounded(one.epsilon, up=True), rule, "\n".join(charged), "\n".join(fits))
+    return table

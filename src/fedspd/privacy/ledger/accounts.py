@@ -1,0 +1,71 @@
+"""What the ledger keeps of each client in memory, and what it answers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import Any, Literal
+
+from fedspd.errors import InputError
+from fedspd.privacy.accounting import Event, to_dict
+from fedspd.privacy.ledger.terms import Budget, Terms, rule_for
+
+Refusal = Literal["already charged", "budget spent"]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Who may release, now that it is charged, and why the others may not."""
+
+    granted: tuple[str, ...]
+    refused: Mapping[str, Refusal]
+
+
+@dataclass(frozen=True)
+class Charged:
+    """How often one event was charged to a client by one mechanism of one run."""
+
+    client: str
+    run: str
+    mechanism: str
+    event: Event
+    times: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """All but the client, as values JSON can hold."""
+        return {"run": self.run, "mechanism": self.mechanism, "event": to_dict(self.event), "count": self.times}
+
+
+@dataclass
+class Account:
+    """A client's terms and how often it was charged each event."""
+
+    terms: Terms
+    history: dict[Event, int] = field(default_factory=dict)
+
+    def allows(self, event: Event) -> bool:
+        """Whether the terms cover the history with one more event."""
+        return rule_for(self.terms, {**self.history, event: self.history.get(event, 0) + 1}) is not None
+
+
+def checked_key(run: str, round: int, mechanism: str) -> tuple[str, int, str]:
+    """What a charge is known by, besides its client."""
+    require_name("run", run)
+    require_name("mechanism", mechanism)
+    if not isinstance(round, Integral) or isinstance(round, bool):
+        raise InputError(f"round must be a whole number, got {round!r}; count the rounds of the run.")
+    return run, int(round), mechanism
+
+
+def require_name(what: str, name: str) -> None:
+    """Refuse what cannot be read on a terminal."""
+    if not isinstance(name, str) or not name or not name.isprintable():
+        raise InputError(f"{what} must be a name of printable characters, got {name!r}; name it.")
+
+
+def require_same(client: str, declared: Budget, again: Budget) -> None:
+    """Refuse a budget that differs from the declared one."""
+    if again != declared:
+        raise InputError(
+            f"expected the budget of {client!r} as first declared, {declared}, got {again}; a budget that could be "
+            "raised would promise nothing: keep it."
+        )
