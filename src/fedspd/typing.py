@@ -57,7 +57,11 @@ class Private(NamedTuple, Generic[State]):
 
 
 class Batches(NamedTuple):
-    """The records that stacked clients draw in one round, split into their local steps."""
+    """The records that stacked clients draw in one round, split into their local steps.
+
+    Where batches differ in length they are filled up with rows of zeros, whose gradients are zero.
+    """
 
     features: Array  # (clients, local steps, batch size, columns)
     labels: Array  # (clients, local steps, batch size)
+    divisors: Array  # (clients,): what a batch's sum of gradients is divided by, the nominal batch size

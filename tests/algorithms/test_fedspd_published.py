@@ -7,11 +7,13 @@ import pytest
 
 from fedspd.algorithms import FedSPDPublished
 from fedspd.data import Shards, Table, assign
-from fedspd.engine import Simulation, draw_round, simulate
+from fedspd.engine import Simulation, simulate
+from fedspd.engine.books import Books
+from fedspd.engine.simulate import choose, draw
 from fedspd.privacy import WITH_REPLACEMENT, WITHOUT_REPLACEMENT, Published, PublishedPlan
 from fedspd.problem import L1, Objective, Softmax
 from fedspd.results import History
-from fedspd.typing import Private
+from fedspd.typing import Batches, Private
 from tests.algorithms.plain import fedspd
 
 COLUMNS, BATCH, ROUNDS = 4, 3, 12
@@ -34,7 +36,7 @@ def published(run: Simulation) -> FedSPDPublished:
 
 def simulation(sampling: str, participants: int, local_steps: int, **changes: Any) -> Simulation:
     shards, table = small_problem()
-    plan = PublishedPlan(3.0, 1e-4, sampling, local_steps * BATCH)
+    plan = PublishedPlan(3.0, 1e-4, sampling, local_steps * BATCH, np.asarray(shards.sizes))
     formulas = Published(
         epsilon=3.0, delta=1e-4, penalty=0.7, local_steps=local_steps, batch_size=BATCH, dimension=2 * COLUMNS,
         participation=participants / shards.clients, diameter=40.0,
@@ -45,6 +47,12 @@ def simulation(sampling: str, participants: int, local_steps: int, **changes: An
         "participants": participants, "rounds": ROUNDS, "seed": 5,
     }  # fmt: skip
     return Simulation(**(settings | changes))
+
+
+def draw_round(run: Simulation, round: int) -> tuple[np.ndarray, Batches, np.ndarray]:
+    chosen = choose(run, round, Books(run.plan, run.shards.clients, None))
+    records, normals = draw(run, round, chosen)
+    return chosen, run.batches(chosen, records), normals
 
 
 def drawn_rounds(run: Simulation, history: History) -> list[dict]:
@@ -82,7 +90,7 @@ def test_engine_and_plain_implementation_agree_on_the_same_draws(
 def test_without_replacement_no_record_is_drawn_twice_in_a_round() -> None:
     run = simulation(WITHOUT_REPLACEMENT, 6, 5)
     for round in range(1, 50):
-        features = np.asarray(draw_round(run, round).batches.features)
+        features = np.asarray(draw_round(run, round)[1].features)
         for rows in features.reshape(6, 15, COLUMNS):
             assert len(np.unique(rows, axis=0)) == 15
 
@@ -93,7 +101,7 @@ def test_with_replacement_records_are_drawn_twice_as_often_as_chance_has_it() ->
         len(np.unique(rows, axis=0)) / (size * (1 - (1 - 1 / size) ** 15))
         for round in range(1, 200)
         for rows, size in zip(
-            np.asarray(draw_round(run, round).batches.features).reshape(6, 15, COLUMNS), run.shards.sizes, strict=True
+            np.asarray(draw_round(run, round)[1].features).reshape(6, 15, COLUMNS), run.shards.sizes, strict=True
         )
     ]
     assert abs(np.mean(distinct) - 1) < 4 * np.std(distinct) / np.sqrt(len(distinct))

@@ -22,6 +22,7 @@ seeds = given(seed=st.integers(0, 2**32))
 light = settings(deadline=None, max_examples=25)
 CLIENTS, RECORDS, COLUMNS = 3, 5, 4
 G = 1.5
+BATCH = np.full(CLIENTS, float(RECORDS))
 
 
 def draw(loss: Loss, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -38,7 +39,7 @@ def draw(loss: Loss, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_the_gradient_is_the_mean_of_individually_clipped_record_gradients(loss: Loss, seed: int) -> None:
     weights, features, labels = draw(loss, seed)
     objective = Objective(loss, Unregularized(), G)
-    result = objective.gradient(weights, features, labels)
+    result = objective.gradient(weights, features, labels, BATCH)
     each = objective.record_gradients(weights, features, labels)
     for client in range(CLIENTS):
         total = np.zeros((COLUMNS, loss.outputs))
@@ -52,7 +53,7 @@ def test_the_gradient_is_the_mean_of_individually_clipped_record_gradients(loss:
 
 def test_some_records_of_these_draws_are_clipped_and_some_are_not() -> None:
     for loss in LOSSES.values():
-        norms = Objective(loss, Unregularized(), G).gradient(*draw(loss, 0)).norms
+        norms = Objective(loss, Unregularized(), G).gradient(*draw(loss, 0), BATCH).norms
         assert 0 < np.mean(np.asarray(norms) > G) < 1
 
 
@@ -63,9 +64,9 @@ def test_replacing_one_record_moves_the_gradient_by_at_most_2g_over_b(loss: Loss
     weights, features, labels = draw(loss, seed)
     _, other_features, other_labels = draw(loss, seed + 1)
     objective = Objective(loss, Unregularized(), G)
-    before = objective.gradient(weights, features, labels).mean
+    before = objective.gradient(weights, features, labels, BATCH).mean
     features[:, 2], labels[:, 2] = other_features[:, 2], other_labels[:, 2]
-    moved = np.linalg.norm(objective.gradient(weights, features, labels).mean - before, axis=(1, 2))
+    moved = np.linalg.norm(objective.gradient(weights, features, labels, BATCH).mean - before, axis=(1, 2))
     assert np.all(moved <= 2 * G / RECORDS * (1 + 1e-12))
 
 
@@ -76,9 +77,9 @@ def test_turning_a_long_record_around_attains_2g_over_b(loss: Loss) -> None:
     weights, labels = 0 * weights, np.ones((CLIENTS, RECORDS), int)
     features[:, 2] = 100.0
     objective = Objective(loss, Unregularized(), G)
-    before = objective.gradient(weights, features, labels).mean
+    before = objective.gradient(weights, features, labels, BATCH).mean
     features[:, 2] = -100.0
-    moved = np.linalg.norm(objective.gradient(weights, features, labels).mean - before, axis=(1, 2))
+    moved = np.linalg.norm(objective.gradient(weights, features, labels, BATCH).mean - before, axis=(1, 2))
     np.testing.assert_allclose(moved, 2 * G / RECORDS, rtol=1e-12)
 
 
@@ -86,7 +87,7 @@ def test_turning_a_long_record_around_attains_2g_over_b(loss: Loss) -> None:
 def test_an_infinite_clip_norm_clips_nothing(loss: Loss) -> None:
     objective = Objective(loss, Unregularized(), inf)
     plain = np.mean(objective.record_gradients(*draw(loss, 1)), axis=1)
-    np.testing.assert_allclose(objective.gradient(*draw(loss, 1)).mean, plain, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(objective.gradient(*draw(loss, 1), BATCH).mean, plain, rtol=1e-12, atol=1e-13)
 
 
 @every_loss
@@ -116,7 +117,10 @@ def test_gradients_change_by_at_most_the_smoothness_times_the_way(loss: Loss, se
     others = draw(loss, seed + 1)[0]
     objective = Objective(loss, Unregularized(), inf)
     bound = objective.smoothness(float(np.linalg.norm(features, axis=2).max()))
-    change = objective.gradient(weights, features, labels).mean - objective.gradient(others, features, labels).mean
+    change = (
+        objective.gradient(weights, features, labels, BATCH).mean
+        - objective.gradient(others, features, labels, BATCH).mean
+    )
     way = np.linalg.norm(weights - others, axis=(1, 2))
     assert np.all(np.linalg.norm(change, axis=(1, 2)) <= bound * way * (1 + 1e-12))
 
@@ -132,8 +136,8 @@ def test_along_a_record_shared_by_all_the_smoothness_is_attained(loss: Loss) -> 
     direction[..., -1 if loss.outputs == 1 else 1] = h * record
     direction[..., 0] = h * record if loss.outputs == 1 else -h * record
     objective = Objective(loss, Unregularized(), inf)
-    change = objective.gradient(weights + direction, features, labels).mean
-    change = np.linalg.norm(change - objective.gradient(weights, features, labels).mean)
+    change = objective.gradient(weights + direction, features, labels, BATCH[:1]).mean
+    change = np.linalg.norm(change - objective.gradient(weights, features, labels, BATCH[:1]).mean)
     assert change / np.linalg.norm(direction) == pytest.approx(objective.smoothness(5.0), rel=1e-5)
 
 
@@ -142,11 +146,13 @@ def test_along_a_record_shared_by_all_the_smoothness_is_attained(loss: Loss) -> 
 @light
 def test_the_objective_uses_only_the_array_api_standard(loss: Loss, seed: int) -> None:
     arrays = draw(loss, seed)
-    strict = [array_api_strict.asarray(array) for array in arrays]
+    weights, features, labels = (array_api_strict.asarray(array) for array in arrays)
+    strict = (weights, features, labels)
+    strict_batch = array_api_strict.asarray(BATCH)
     objective = Objective(loss, Unregularized(), G)
     for result, plain in (
-        (objective.gradient(*strict).mean, objective.gradient(*arrays).mean),
-        (objective.gradient(*strict).norms, objective.gradient(*arrays).norms),
+        (objective.gradient(*strict, strict_batch).mean, objective.gradient(*arrays, BATCH).mean),
+        (objective.gradient(*strict, strict_batch).norms, objective.gradient(*arrays, BATCH).norms),
         (objective.record_gradients(*strict), objective.record_gradients(*arrays)),
         (objective.losses(*strict), objective.losses(*arrays)),
     ):

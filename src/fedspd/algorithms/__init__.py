@@ -5,6 +5,8 @@ nothing at random.
 """
 
 from fedspd.algorithms.base import Algorithm, PrimalDual
+from fedspd.algorithms.fedspd import FedSPD
 from fedspd.algorithms.fedspd_published import FedSPDPublished
+from fedspd.algorithms.moments import Moments
 
-__all__ = ["Algorithm", "FedSPDPublished", "PrimalDual"]
+__all__ = ["Algorithm", "FedSPD", "FedSPDPublished", "Moments", "PrimalDual"]

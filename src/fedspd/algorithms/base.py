@@ -57,8 +57,8 @@ class Algorithm(Protocol):
         """Compute from records what must not leave the client, and the un-noised state it keeps, if any."""
         ...
 
-    def sensitivity(self, round: Any) -> Any:
-        """L2 bound of `query`, derived from the method's public numbers."""
+    def sensitivity(self, round: Any, batch_sizes: Array) -> Any:
+        """L2 bound of `query`, derived from the method's public numbers and each client's batch size."""
         ...
 
     def settle(self, told: Any, client: Any, release: Release, kept: Any) -> tuple[Any, Array]:

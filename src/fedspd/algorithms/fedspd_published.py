@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol
 from array_api_compat import array_namespace
 
 from fedspd.algorithms.base import PrimalDual
+from fedspd.algorithms.proximal import proximal_steps
 from fedspd.privacy import published
 from fedspd.problem import Objective
 from fedspd.typing import Array, Batches, Private, Query, Release
@@ -71,25 +72,14 @@ class FedSPDPublished:
 
     def query(self, told: Told, client: Private[Hidden], batches: Batches) -> tuple[Query, Private[Hidden]]:
         """Q proximal steps, the dual step, and the upload before its noise (lines 9-16)."""
-        xp = array_namespace(told.weights)
-        gamma, rho = told.inverse_step, self.penalty
-        x, _, dual = client.value
-        step_size = 1 / (gamma + rho)
-        keep, anchor = gamma * step_size, (rho * told.weights + dual) * step_size
-        total, norms = xp.zeros_like(x), []
-        for step in range(self.local_steps):
-            gradient = self.objective.gradient(x, batches.features[:, step], batches.labels[:, step])
-            x = self.objective.regularizer.prox(keep * x + anchor - step_size * gradient.mean, step_size)
-            total = total + x
-            norms.append(gradient.norms)
-        average = total / self.local_steps
-        dual = dual + rho * (told.weights - average)
-        clipped = xp.stack(norms) > self.objective.clip_norm
-        share = xp.mean(xp.astype(clipped, x.dtype), axis=(0, 2))
-        return Query(average - dual / rho, share), Private(Hidden(x, average, dual))
+        last, _, dual = client.value
+        steps = proximal_steps(self.objective, last, told.weights, dual, told.inverse_step, self.penalty, batches)
+        dual = dual + self.penalty * (told.weights - steps.average)
+        upload = steps.average - dual / self.penalty
+        return Query(upload, steps.clipped), Private(Hidden(steps.last, steps.average, dual))
 
-    def sensitivity(self, round: Any) -> Any:
-        """Lemma 2, as printed."""
+    def sensitivity(self, round: Any, batch_sizes: Array) -> Any:
+        """Lemma 2, as printed: the same for every batch size."""
         return published.sensitivity(
             self.objective.clip_norm, self.local_steps, self.penalty, self.schedule.inverse_step(round)
         )

@@ -11,10 +11,12 @@ from fedspd.privacy import published
 
 WITHOUT_REPLACEMENT = "without-replacement"
 WITH_REPLACEMENT = "with-replacement"
+POISSON = "poisson"
+WHOLE_SHARD = "whole-shard"
 
 
 class Plan(Protocol):
-    """What an engine needs to know about privacy."""
+    """What an engine needs to know about privacy. Clients are numbers, from 0."""
 
     @property
     def guarantee(self) -> str:
@@ -26,16 +28,31 @@ class Plan(Protocol):
         """How a client draws its records in a round."""
         ...
 
-    def noise_scale(self, sensitivity: Any) -> Any:
-        """Noise standard deviation for a query with this sensitivity."""
+    @property
+    def relation(self) -> str:
+        """Which data sets are neighbors."""
         ...
 
-    def spent(self, participations: Any, records: Any) -> Any:
-        """Epsilon of clients with these numbers of participations and records (at the plan's delta)."""
+    @property
+    def delta(self) -> float:
+        """The failure probability that every epsilon refers to."""
+        ...
+
+    @property
+    def most_participations(self) -> np.ndarray | None:
+        """How often each client may take part; None where nothing is enforced."""
+        ...
+
+    def noise_scale(self, clients: np.ndarray, sensitivity: Any) -> Any:
+        """Noise standard deviation of each client for a query with this sensitivity."""
+        ...
+
+    def spent(self, clients: np.ndarray, participations: np.ndarray) -> np.ndarray:
+        """Epsilon of clients after these numbers of participations (at the plan's delta)."""
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PublishedPlan:
     """The paper's calibration: one epsilon per round for every client, Theorem 1 for the total.
 
@@ -47,6 +64,10 @@ class PublishedPlan:
     delta: float
     sampling: str
     drawn: int  # records a client draws in a round, Q b
+    records: np.ndarray  # per client
+
+    relation = "replace-one"
+    most_participations = None
 
     @property
     def guarantee(self) -> str:
@@ -54,35 +75,28 @@ class PublishedPlan:
         return "none" if self.epsilon_per_round == inf else "as published"
 
     @property
-    def relation(self) -> str:
-        """Two shards are neighbors when one record is replaced."""
-        return "replace-one"
-
-    @property
     def noise_multiplier(self) -> float:
         """The classic Gaussian formula, which the paper uses for every epsilon though it needs epsilon <= 1."""
         return float(np.sqrt(2 * np.log(1.25 / self.delta)) / self.epsilon_per_round)
 
-    def noise_scale(self, sensitivity: Any) -> Any:
+    def noise_scale(self, clients: np.ndarray, sensitivity: Any) -> Any:
         """The multiplier times the sensitivity; without a budget no noise, even where nothing bounds the query."""
         return 0.0 if self.guarantee == "none" else self.noise_multiplier * sensitivity
 
-    def spent(self, participations: Any, records: Any) -> Any:
+    def spent(self, clients: np.ndarray, participations: np.ndarray) -> np.ndarray:
         """Theorem 1 with the *realized* number of participations in place of p T."""
+        return self.stated(self.records[clients], participations)
+
+    def stated(self, records: Any, participations: Any) -> Any:
+        """Theorem 1 for a client with this many records."""
         rate = published.sampling_rate(self.sampling, self.drawn, records)
         return published.total_epsilon(self.epsilon_per_round, rate, participations)
 
 
 def plan_as_published(
-    epsilon: float,
-    budget: str,
-    delta: float,
-    sampling: str,
-    drawn: int,
-    records: float,
-    participations: float,
+    epsilon: float, budget: str, delta: float, sampling: str, drawn: int, records: np.ndarray, participations: float
 ) -> PublishedPlan:
-    """Turn the paper's budget into its plan.
+    """Turn the paper's budget into its plan, at the average shard size (the paper's data has 32561/100).
 
     Args:
         epsilon: the budget.
@@ -90,16 +104,16 @@ def plan_as_published(
         delta: of one round and, as the paper has it, of the whole run.
         sampling: of records, with or without replacement.
         drawn: Q b.
-        records: per client; the paper's data has 32561/100.
+        records: per client.
         participations: expected per client, p T.
     """
     if budget == "total" and epsilon != inf:
-        rate = published.sampling_rate(sampling, drawn, records)
+        rate = published.sampling_rate(sampling, drawn, float(np.mean(records)))
         if not rate < 1:
             raise InputError(
                 f"Theorem 1 of the paper needs a sampling rate below 1, got {rate:.3g} "
-                f"(local_steps x batch_size = {drawn} of {records:g} records); lower batch_size or local_steps, "
-                'or set privacy.budget = "round".'
+                f"(local_steps x batch_size = {drawn} of {np.mean(records):g} records); lower batch_size or "
+                'local_steps, or set privacy.budget = "round".'
             )
         epsilon = published.epsilon_per_round(epsilon, rate, participations)
-    return PublishedPlan(epsilon, delta, sampling, drawn)
+    return PublishedPlan(epsilon, delta, sampling, drawn, records)

@@ -93,11 +93,11 @@ def sampling_rate(sampling: str, drawn: int, records: Any) -> Any:
 def total_epsilon(epsilon: float, rate: Any, participations: Any) -> Any:
     r"""$\bar\epsilon = c_0\,q\,\epsilon\sqrt{n/(1-q)}$ (Theorem 1, which puts the expected number $n = pT$).
 
-    It diverges at q = 1, a full pass over the shard.
+    It diverges at q = 1, a full pass over the shard; without any participation it is zero.
     """
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         growth = np.sqrt(np.asarray(participations, float) / np.maximum(1 - rate, 0.0))
-    return COMPOSITION_CONSTANT * rate * epsilon * growth
+        return np.where(np.equal(participations, 0), 0.0, COMPOSITION_CONSTANT * rate * epsilon * growth)
 
 
 def epsilon_per_round(total: float, rate: float, participations: float) -> float:

@@ -7,6 +7,7 @@ gradients are clipped without ever being formed one by one.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf, sqrt
 from typing import Any, Protocol
 
 from array_api_compat import array_namespace
@@ -25,6 +26,16 @@ class Loss(Protocol):
     @property
     def curvature(self) -> float:
         r"""Largest eigenvalue of $\partial^2\ell/\partial s^2$; rows of norm $R$ make it $L = R^2\,$curvature."""
+        ...
+
+    @property
+    def slope_bound(self) -> float:
+        r"""Largest norm of $\partial\ell/\partial s$, infinite where there is none."""
+        ...
+
+    @property
+    def clip_keeps_convex(self) -> bool:
+        """Whether a clipped gradient is still that of a convex loss: so for losses of one margin."""
         ...
 
     def values(self, scores: Array, labels: Array) -> Any:
@@ -63,6 +74,16 @@ class Softmax:
     def curvature(self) -> float:
         r"""$\|\mathrm{diag}(p) - pp^\top\| \le 1/2$ for any number of classes."""
         return 0.5
+
+    @property
+    def slope_bound(self) -> float:
+        """Probabilities minus a one-hot label are no longer than that."""
+        return sqrt(2.0)
+
+    @property
+    def clip_keeps_convex(self) -> bool:
+        """Two classes are decided by one margin; more are not."""
+        return self.classes == 2
 
     def values(self, scores: Array, labels: Array) -> Any:
         """Negative log-likelihoods of the labels."""
@@ -113,6 +134,16 @@ class LeastSquares:
         """The second derivative is one everywhere."""
         return 1.0
 
+    @property
+    def slope_bound(self) -> float:
+        """None: it grows with the score."""
+        return inf
+
+    @property
+    def clip_keeps_convex(self) -> bool:
+        """There is one score."""
+        return True
+
     def values(self, scores: Array, labels: Array) -> Any:
         """Half the squared residuals."""
         residual = scores[..., 0] - _like(scores, labels)
@@ -144,6 +175,16 @@ class SquaredHinge:
     def curvature(self) -> float:
         """Two, on the side where the hinge is open."""
         return 2.0
+
+    @property
+    def slope_bound(self) -> float:
+        """None: it grows with the score."""
+        return inf
+
+    @property
+    def clip_keeps_convex(self) -> bool:
+        """There is one score."""
+        return True
 
     def values(self, scores: Array, labels: Array) -> Any:
         """Squared shortfalls of the margin."""

@@ -25,22 +25,23 @@ class Objective:
     regularizer: Regularizer
     clip_norm: float
 
-    def gradient(self, weights: Array, features: Array, labels: Array) -> Gradient:
-        r"""Mean of the clipped record gradients, $\frac1b\sum_j g_j\min(1, G/\|g_j\|)$.
+    def gradient(self, weights: Array, features: Array, labels: Array, divisors: Array) -> Gradient:
+        r"""Sum of the clipped record gradients over the batch size, $\frac1b\sum_j g_j\min(1, G/\|g_j\|)$.
 
         Args:
             weights: (..., columns, outputs), one matrix per stacked client.
             features: (..., records, columns).
             labels: (..., records).
+            divisors: (...), the nominal batch size b, whatever number of records the batch holds.
 
         Guarantees:
-            Replacing one of the b records moves the mean by at most 2G/b.
+            Replacing one of the records moves the mean by at most 2G/b.
         """
         xp = array_namespace(weights)
         slopes = self.loss.slopes(xp.matmul(features, weights), labels)
         norms = xp.sqrt(xp.vecdot(features, features) * xp.vecdot(slopes, slopes))
         shrink = 1.0 / xp.maximum(norms / self.clip_norm, 1.0)
-        share = shrink / features.shape[-2]
+        share = shrink / divisors[..., None]
         return Gradient(xp.matmul(xp.matrix_transpose(features), slopes * share[..., None]), norms)
 
     def record_gradients(self, weights: Array, features: Array, labels: Array) -> Any:

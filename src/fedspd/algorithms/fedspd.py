@@ -1,0 +1,142 @@
+r"""FedSPD-DP with released state: the variant whose privacy is proved (`docs/privacy.md`).
+
+The primal is perturbed first, and everything a client keeps follows from the perturbed value:
+
+    x̄    = mean of Q proximal steps, begun at x_0 (or at the client's last x̃)       eq. (9a)-(9b)
+    x̃    = x̄ + N(0, σ²)                                      the only access to the records
+    λ    <- λ + ρ (x_0 - x̃)                                                             line 16
+    y     = x̃ - λ/ρ                                                        the upload, eq. (10)
+
+The server averages the latest y of all clients, as published.
+
+Released: x̃; upload, dual and next start are functions of it and of what the server sent, so a
+round is a fresh mechanism of the shard and the public transcript, and adaptive composition applies.
+Claimed: **proved**, with the sensitivity of `privacy.sensitivity.proximal_average`.
+"""
+
+from dataclasses import dataclass
+from math import inf, sqrt
+from typing import Any, Literal, NamedTuple
+
+from array_api_compat import array_namespace
+
+from fedspd.algorithms.base import PrimalDual
+from fedspd.algorithms.proximal import proximal_steps
+from fedspd.errors import InputError
+from fedspd.privacy.sensitivity import check_contraction, proximal_average
+from fedspd.problem import Objective
+from fedspd.typing import Array, Batches, Query, Release
+
+
+class Told(NamedTuple):
+    """What the server sends: its weights $x_0$ and γ."""
+
+    weights: Array
+    inverse_step: Any
+
+
+class Released(NamedTuple):
+    """What a client carries from round to round: functions of its releases, hence public."""
+
+    weights: Array  # x̃
+    dual: Array  # λ
+
+
+@dataclass(frozen=True)
+class FedSPD:
+    """FedSPD-DP whose client state is computed from noised values only."""
+
+    objective: Objective
+    clients: int  # N
+    penalty: float  # ρ
+    local_steps: int  # Q
+    inverse_step: float  # γ
+    row_norm: float  # R: every feature row is at most this long
+    start_at: Literal["server", "own"] = "server"
+    relation: Literal["replace-one", "zero-out"] = "replace-one"
+    crowding: float = 1.0  # most records in a batch over the nominal batch size; above 1 with Poisson sampling
+
+    guarantee = "proved"
+
+    def __post_init__(self) -> None:
+        """Check the conditions of the sensitivity proof, on declared numbers only."""
+        loss = self.objective.loss
+        if self.local_steps > 1 and not loss.clip_keeps_convex and self.objective.clip_norm < self._largest_gradient:
+            raise InputError(
+                f"a clipped {type(loss).__name__} of more than two classes is not convex, so local_steps must be 1, "
+                f"got {self.local_steps}; set local_steps = 1, or clip_norm to at least {self._largest_gradient:.4g}, "
+                "which never clips."
+            )
+        check_contraction(self.local_steps, self.inverse_step, self.objective.smoothness(self.row_norm), self.crowding)
+        if self.gradient_bound == inf:
+            raise InputError(
+                f"record gradients must be bounded, got clip_norm = inf for {type(loss).__name__} and row_norm = "
+                f"{self.row_norm:g}; set problem.clip_norm."
+            )
+
+    @property
+    def gradient_bound(self) -> float:
+        """G: the clipping norm, or less where bounded rows cannot have longer gradients."""
+        return min(self.objective.clip_norm, self._largest_gradient)
+
+    @property
+    def contraction(self) -> float:
+        """c = γ/(γ+ρ), by which a later step shrinks a gap."""
+        return self.inverse_step / (self.inverse_step + self.penalty)
+
+    @property
+    def _largest_gradient(self) -> float:
+        slope = self.objective.loss.slope_bound
+        return inf if slope == inf else slope * self.row_norm
+
+    def start(self, zeros: Array) -> tuple[Array, Released, Array]:
+        """All zero: public."""
+        return zeros[0], Released(zeros, zeros), zeros
+
+    def broadcast(self, server: Array, round: Any) -> Told:
+        """The mean of all latest replies (line 5) and γ."""
+        return Told(server, self.inverse_step)
+
+    def query(self, told: Told, client: Released, batches: Batches) -> tuple[Query, None]:
+        """The average of Q proximal steps; nothing else of the records is kept."""
+        xp = array_namespace(told.weights)
+        own = self.start_at == "own"
+        start = client.weights if own else xp.zeros_like(client.weights) + told.weights
+        steps = proximal_steps(
+            self.objective, start, told.weights, client.dual, told.inverse_step, self.penalty, batches
+        )
+        return Query(steps.average, steps.clipped), None
+
+    def sensitivity(self, round: Any, batch_sizes: Array) -> Any:
+        """Of the average of the local steps, for each client's batch size."""
+        return proximal_average(
+            self.relation, self.gradient_bound, batch_sizes, self.local_steps, self.inverse_step, self.penalty
+        )
+
+    def settle(self, told: Told, client: Released, release: Release, kept: None) -> tuple[Released, Array]:
+        """Dual, next start and upload, all from the noised value."""
+        dual = client.dual + self.penalty * (told.weights - release.value)
+        return Released(release.value, dual), release.value - dual / self.penalty
+
+    def merge(self, server: Array, replies: Array, previous: Array) -> Array:
+        """Mean over all N clients, of whom only the participants' replies changed."""
+        xp = array_namespace(server)
+        return server + xp.sum(replies - previous, axis=0) / self.clients
+
+    def model(self, server: Array) -> Array:
+        """$x_0$ of the next round."""
+        return server
+
+    def local_point(self, client: Released) -> PrimalDual:
+        """The released weights and the dual."""
+        return PrimalDual(client.weights, client.dual)
+
+
+def upload_noise(sensitivity: float, noise_multiplier: float) -> float:
+    """Deviation of the noise on an upload: y = 2 x̃ - ..., so twice that of the primal, sensitivity too."""
+    return 2 * sensitivity * noise_multiplier
+
+
+def averaged_noise(sensitivity: float, noise_multiplier: float, clients: int) -> float:
+    """Deviation of the noise on the server's average of independent uploads of all clients."""
+    return upload_noise(sensitivity, noise_multiplier) / sqrt(clients)

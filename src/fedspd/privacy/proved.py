@@ -1,0 +1,216 @@
+"""Plans whose epsilon is a theorem: from a budget to noise, events and caps, and back.
+
+Clients with equal shards and budgets form a group with one noise multiplier; every client's total
+stays within its own budget because its noise was calibrated for the most participations it may have.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import exp, inf, sqrt
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from fedspd.errors import InputError
+from fedspd.privacy.accounting import Event, FixedSize, Gaussian, Poisson, calibrate, spent
+from fedspd.privacy.plan import POISSON, WHOLE_SHARD, WITHOUT_REPLACEMENT
+
+MOST_GROUPS = 12  # more distinct shard sizes are rounded down to a geometric grid: fewer records, larger epsilon
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a client draws its records in a round, and what its accounting needs to know of the steps."""
+
+    scheme: str  # WHOLE_SHARD, WITHOUT_REPLACEMENT or POISSON
+    batch_size: int | None = None  # b; None for the whole shard
+    local_steps: int = 1  # Q
+    contraction: float = 0.0  # c = γ/(γ+ρ)
+    max_batch: int | None = None  # B_max, for Poisson sampling with several steps
+
+    @property
+    def relation(self) -> str:
+        """Which neighbors the accounting speaks of."""
+        return "zero-out" if self.scheme == POISSON else "replace-one"
+
+    def event(self, records: int, noise_multiplier: float) -> Event:
+        """What one participation of a client with this many records costs."""
+        if self.scheme == WHOLE_SHARD:
+            return Gaussian(noise_multiplier)
+        assert self.batch_size is not None
+        drawn = self.batch_size * self.local_steps
+        if self.scheme == WITHOUT_REPLACEMENT:
+            return FixedSize(noise_multiplier, records, drawn, self.local_steps, self.contraction)
+        if self.scheme == POISSON:
+            if self.local_steps == 1:
+                return Poisson(noise_multiplier, drawn / records)
+            return Poisson(
+                noise_multiplier, drawn / records, self.local_steps, self.contraction, records, self.batch_size,
+                self.max_batch,
+            )  # fmt: skip
+        raise InputError(
+            f"sampling must be {WHOLE_SHARD}, {WITHOUT_REPLACEMENT} or {POISSON} for a proved guarantee, got "
+            f"{self.scheme!r}; there is no proof for it, use the published preset to run it."
+        )
+
+
+@dataclass(frozen=True)
+class Group:
+    """Clients that share a shard size and a budget."""
+
+    epsilon: float  # the budget
+    event: Event
+    moments: Event | None  # one release of moments before the first round
+
+
+@dataclass(frozen=True, eq=False)
+class ProvedPlan:
+    """Noise, sampling and cost of every client, calibrated to its own budget."""
+
+    delta: float
+    draws: Sampling
+    groups: tuple[Group, ...]
+    group: np.ndarray  # of each client
+    most_participations: np.ndarray  # of each client
+    accountant: str
+    _spent: dict[tuple[int, int], float] = field(default_factory=dict, repr=False)
+
+    guarantee = "proved"
+
+    @property
+    def sampling(self) -> str:
+        """How records are drawn."""
+        return self.draws.scheme
+
+    @property
+    def relation(self) -> str:
+        """Which data sets are neighbors."""
+        return self.draws.relation
+
+    @property
+    def noise_multipliers(self) -> np.ndarray:
+        """Noise over sensitivity, of each client."""
+        return np.array([group.event.noise_multiplier for group in self.groups])[self.group]
+
+    @property
+    def budgets(self) -> np.ndarray:
+        """Epsilon each client may spend."""
+        return np.array([group.epsilon for group in self.groups])[self.group]
+
+    def event(self, client: int) -> Event:
+        """What one participation of a client costs."""
+        return self.groups[self.group[client]].event
+
+    def noise_scale(self, clients: np.ndarray, sensitivity: Any) -> Any:
+        """Each client's multiplier times its sensitivity."""
+        return self.noise_multipliers[clients] * sensitivity
+
+    def moments_scale(self, sensitivity: float) -> np.ndarray:
+        """Noise on the moments of each client."""
+        multipliers = [inf if group.moments is None else group.moments.noise_multiplier for group in self.groups]
+        return np.array(multipliers)[self.group] * sensitivity
+
+    def spent(self, clients: np.ndarray, participations: np.ndarray) -> np.ndarray:
+        """Recomposed from events: an upper bound, moments included."""
+        pairs = zip(self.group[clients].tolist(), np.asarray(participations).tolist(), strict=True)
+        return np.array([self._epsilon(group, count) for group, count in pairs])
+
+    def _epsilon(self, group: int, count: int) -> float:
+        if (group, count) not in self._spent:
+            self._spent[group, count] = spent(self.history(group, count), self.delta, self.accountant).epsilon  # pyright: ignore[reportArgumentType]
+        return self._spent[group, count]
+
+    def history(self, group: int, count: int) -> list[tuple[Event, int]]:
+        """Everything a client of the group has released after some participations."""
+        chosen = self.groups[group]
+        return [(chosen.event, count), *([(chosen.moments, 1)] if chosen.moments is not None else [])]
+
+
+def plan_proved(
+    epsilon: float | np.ndarray,
+    delta: float,
+    sampling: Sampling,
+    records: np.ndarray,
+    participations: int,
+    moments_share: float = 0.0,
+    noise_multiplier: float | None = None,
+    accountant: str = "pld",
+) -> ProvedPlan:
+    """Calibrate every client's noise so that its total stays within its budget.
+
+    Args:
+        epsilon: the total budget, one number or one per client.
+        delta: of the whole run.
+        sampling: how records are drawn.
+        records: of each client.
+        participations: the most rounds a client may take part in.
+        moments_share: part of the squared budget that a first release of moments takes; 0: no such release.
+        noise_multiplier: use this instead of calibrating; the budgets then become what it costs.
+        accountant: "pld" or "rdp".
+    """
+    budgets = np.broadcast_to(np.asarray(epsilon, float), records.shape)
+    sizes = _grouped_sizes(records) if sampling.scheme != WHOLE_SHARD else np.zeros_like(records)
+    keys, group = np.unique(np.stack([sizes, budgets]), axis=1, return_inverse=True)
+    shared = (delta, participations, moments_share, accountant)
+    groups = tuple(
+        _calibrated(sampling, int(size), float(budget), *shared)
+        if noise_multiplier is None
+        else _given(sampling, int(size), noise_multiplier, *shared)
+        for size, budget in keys.T
+    )
+    caps = np.full(len(records), participations)
+    return ProvedPlan(delta, sampling, groups, group.reshape(-1), caps, accountant)
+
+
+@lru_cache(maxsize=256)
+def _calibrated(
+    sampling: Sampling, records: int, epsilon: float, delta: float, participations: int, share: float, accountant: Any
+) -> Group:
+    moments = None
+    if share > 0:
+        whole = calibrate(_gaussian(sampling), 1, epsilon, delta)
+        moments = _gaussian(sampling)(_round_up(whole / sqrt(share)))
+    before = [] if moments is None else [(moments, 1)]
+    multiplier = calibrate(lambda z: sampling.event(records, z), participations, epsilon, delta, before, accountant)
+    return Group(epsilon, sampling.event(records, multiplier), moments)
+
+
+def _given(
+    sampling: Sampling, records: int, noise_multiplier: float, delta: float, participations: int, share: float,
+    accountant: Any,
+) -> Group:  # fmt: skip
+    moments = None
+    if share > 0:
+        moments = _gaussian(sampling)(_round_up(noise_multiplier * sqrt((1 - share) / share / participations)))
+    event = sampling.event(records, noise_multiplier)
+    history = [(event, participations), *([(moments, 1)] if moments is not None else [])]
+    return Group(spent(history, delta, accountant).epsilon, event, moments)
+
+
+def largest_batch(
+    records: int, batch_size: int, local_steps: int, participations: int, epsilon: float, delta: float
+) -> int:
+    """The least B_max whose additive term takes at most a twentieth of delta (`docs/accounting.md`)."""
+    allowed = delta / 20 / ((1 + exp(epsilon)) * participations * local_steps)
+    return int(stats.binom.isf(allowed, records, batch_size / records)) + 1
+
+
+def _gaussian(sampling: Sampling) -> Callable[[float], Gaussian]:
+    return lambda multiplier: Gaussian(multiplier, sampling.relation)  # pyright: ignore[reportArgumentType]
+
+
+def _round_up(multiplier: float) -> float:
+    """To five significant digits: more noise, never less."""
+    digits = 10.0 ** (np.floor(np.log10(multiplier)) - 4)
+    return float(np.ceil(multiplier / digits) * digits)
+
+
+def _grouped_sizes(records: np.ndarray) -> np.ndarray:
+    """Shard sizes, rounded down to a geometric grid where there are many: epsilon only grows."""
+    if len(np.unique(records)) <= MOST_GROUPS:
+        return records
+    low, high = int(records.min()), int(records.max())
+    grid = np.unique(np.floor(np.geomspace(low, high, MOST_GROUPS)).astype(records.dtype))
+    return grid[np.searchsorted(grid, records, side="right") - 1]

@@ -1,0 +1,100 @@
+"""From a budget to noise and caps, and back."""
+
+import numpy as np
+import pytest
+
+from fedspd.errors import InputError
+from fedspd.privacy import (
+    POISSON,
+    WHOLE_SHARD,
+    WITH_REPLACEMENT,
+    WITHOUT_REPLACEMENT,
+    Sampling,
+    plan_proved,
+)
+from fedspd.privacy.accounting import FixedSize, Gaussian, Poisson, spent
+from fedspd.privacy.proved import largest_batch
+
+SIZES = np.repeat([326, 325], [61, 39])
+
+
+@pytest.mark.parametrize(("epsilon", "single"), [(1.0, 3.1857), (0.1, 24.508), (3.0, 1.2232)])
+def test_whole_shards_need_the_one_shot_multiplier_times_the_root_of_the_participations(
+    epsilon: float, single: float
+) -> None:
+    """One-shot multipliers of the analytic Gaussian mechanism at delta 1e-4 (Balle & Wang 2018)."""
+    for participations in (1, 5, 20):
+        plan = plan_proved(epsilon, 1e-4, Sampling(WHOLE_SHARD), SIZES, participations)
+        assert plan.noise_multipliers == pytest.approx(single * participations**0.5, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(WHOLE_SHARD),
+        Sampling(WITHOUT_REPLACEMENT, 50),
+        Sampling(WITHOUT_REPLACEMENT, 10, 5, 0.9),
+        Sampling(POISSON, 50),
+        Sampling(POISSON, 10, 5, 0.9, max_batch=40),
+    ],
+)
+@pytest.mark.parametrize("share", [0.0, 0.1])
+def test_every_client_ends_within_its_budget_and_close_to_it(sampling: Sampling, share: float) -> None:
+    plan = plan_proved(1.0, 1e-5, sampling, SIZES, 20, share)
+    everyone = np.arange(100)
+    ends = plan.spent(everyone, plan.most_participations)
+    assert (ends <= 1.0).all()
+    assert (ends > 0.97).all()
+    assert (plan.spent(everyone, plan.most_participations - 1) < ends).all()
+    start = plan.spent(everyone, np.zeros(100, int))
+    assert ((start > 0) == (share > 0)).all(), "the release of moments costs, and nothing else does before round 1"
+
+
+def test_a_typed_multiplier_becomes_the_epsilon_it_costs() -> None:
+    plan = plan_proved(99.0, 1e-4, Sampling(WITHOUT_REPLACEMENT, 50), SIZES, 20, noise_multiplier=5.03)
+    assert plan.budgets[-1] == spent([(FixedSize(5.03, 325, 50), 20)], 1e-4).epsilon
+    assert plan.budgets[-1] == pytest.approx(0.4308, rel=0.005)
+    assert plan.budgets[0] < plan.budgets[-1], "a larger shard is drawn from more rarely"
+
+
+def test_budgets_may_differ_and_each_client_gets_its_own_noise() -> None:
+    budgets = np.where(np.arange(100) < 50, 0.5, 2.0)
+    plan = plan_proved(budgets, 1e-5, Sampling(WHOLE_SHARD), SIZES, 10)
+    np.testing.assert_array_equal(plan.budgets, budgets)
+    assert plan.noise_multipliers[0] > 3 * plan.noise_multipliers[99]
+    assert (plan.spent(np.arange(100), plan.most_participations) <= budgets).all()
+
+
+def test_smaller_shards_get_more_noise_under_subsampling() -> None:
+    plan = plan_proved(1.0, 1e-5, Sampling(WITHOUT_REPLACEMENT, 10), np.array([20, 100, 1000]), 10)
+    first, second, third = plan.noise_multipliers
+    assert first > second > third
+
+
+def test_many_shard_sizes_are_rounded_down_so_that_no_client_gets_too_little_noise() -> None:
+    sizes = np.arange(60, 400)
+    plan = plan_proved(1.0, 1e-5, Sampling(WITHOUT_REPLACEMENT, 10), sizes, 5)
+    assert len(plan.groups) <= 12
+    for client in (0, 17, 200, 339):
+        true_cost = spent([(FixedSize(plan.noise_multipliers[client], int(sizes[client]), 10), 5)], 1e-5)
+        assert true_cost.epsilon <= 1.0
+
+
+def test_events_say_what_the_engine_does() -> None:
+    assert Sampling(WHOLE_SHARD).event(325, 2.0) == Gaussian(2.0)
+    assert Sampling(WITHOUT_REPLACEMENT, 10, 5, 0.9).event(325, 2.0) == FixedSize(2.0, 325, 50, 5, 0.9)
+    assert Sampling(POISSON, 50).event(500, 2.0) == Poisson(2.0, 0.1)
+    assert Sampling(POISSON, 10, 5, 0.9, 30).event(500, 2.0) == Poisson(2.0, 0.1, 5, 0.9, 500, 10, 30)
+
+
+def test_sampling_with_replacement_has_no_proved_plan() -> None:
+    with pytest.raises(InputError, match=r"there is no proof for it, use the published preset"):
+        plan_proved(1.0, 1e-5, Sampling(WITH_REPLACEMENT, 10), SIZES, 5)
+
+
+def test_the_limit_on_batches_leaves_nearly_all_of_delta_and_one_less_would_not() -> None:
+    limit = largest_batch(325, 10, 5, 20, 1.0, 1e-5)
+    assert 10 < limit < 60
+    with_limit = spent([(Poisson(3.0, 50 / 325, 5, 0.9, 325, 10, limit), 20)], 1e-5).epsilon
+    without = spent([(Poisson(3.0, 50 / 325, 5, 0.9, 325, 10, 325), 20)], 1e-5).epsilon
+    assert without <= with_limit <= 1.02 * without

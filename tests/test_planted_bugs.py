@@ -1,0 +1,180 @@
+"""Bugs that would break the guarantee, planted one at a time: each must turn a check red that the truth passes.
+
+Every row is a broken twin of something in the package and the check that catches it. The checks
+are the ones the suite applies to the real thing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedspd.algorithms import FedSPD
+from fedspd.algorithms.fedspd import Released
+from fedspd.engine import stream
+from fedspd.privacy import WITHOUT_REPLACEMENT, Sampling, gaussian, plan_proved
+from fedspd.privacy.accounting import FixedSize, spent
+from fedspd.problem import Objective, Softmax, Unregularized
+from fedspd.typing import Batches, Private, Query, Release
+from tests.algorithms.neighbors import Shard, replay
+
+COLUMNS, BATCH = 2, 20
+
+
+@dataclass(frozen=True)
+class UnnoisedDual(FedSPD):
+    """Noise on the upload, dual from the value before noise."""
+
+    def query(self, told: Any, client: Any, batches: Batches) -> Any:
+        query, _ = FedSPD.query(self, told, client, batches)
+        return query, Private(query.value)
+
+    def settle(self, told: Any, client: Any, release: Release, kept: Any) -> Any:
+        dual = client.dual + self.penalty * (told.weights - kept.value)
+        return Released(release.value, dual), release.value - dual / self.penalty
+
+
+@dataclass(frozen=True)
+class UnnoisedStart(UnnoisedDual):
+    """The next local steps begin where the last ones ended, before noise."""
+
+    def settle(self, told: Any, client: Any, release: Release, kept: Any) -> Any:
+        dual = client.dual + self.penalty * (told.weights - release.value)
+        return Released(kept.value, dual), release.value - dual / self.penalty
+
+
+@dataclass(frozen=True)
+class FactorTwoLost(FedSPD):
+    """The sensitivity of removing a record, claimed for replacing it."""
+
+    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
+        return FedSPD.sensitivity(self, round, batch_sizes) / 2
+
+
+@dataclass(frozen=True)
+class BatchSizeLost(FedSPD):
+    """The gradients of a batch are added up, the sensitivity is that of their mean."""
+
+    def query(self, told: Any, client: Any, batches: Batches) -> Any:
+        summed = Batches(batches.features, batches.labels, np.ones_like(np.asarray(batches.divisors)))
+        return FedSPD.query(self, told, client, summed)
+
+
+@dataclass(frozen=True)
+class UnboundedRows(FedSPD):
+    """Rows are not held to the declared norm; clipping the gradients does not bound the curvature."""
+
+    def query(self, told: Any, client: Any, batches: Batches) -> Any:
+        return FedSPD.query(self, told, client, Batches(1000 * batches.features, batches.labels, batches.divisors))
+
+
+def method(kind: type[FedSPD] = FedSPD, local_steps: int = 1, **changes: Any) -> FedSPD:
+    objective = Objective(Softmax(2), Unregularized(), sqrt(0.5))
+    base = kind(objective, 1, 0.05, local_steps, 0.25, row_norm=1.0, start_at="own")
+    return replace(base, **changes)
+
+
+def worst_replay(algorithm: FedSPD, twice: bool = False) -> tuple[bool, bool]:
+    """Over flat and curved shards: does the query move too far, does anything else depend on the record?"""
+    steps = algorithm.local_steps
+    too_far = differs = False
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        rows = rng.standard_normal((steps * BATCH, COLUMNS))
+        rows *= 0.0 if seed == 0 else 1 / np.linalg.norm(rows, axis=1, keepdims=True)
+        if seed == 1:  # the second batch is all on one line: if steep, it throws the two runs far past each other
+            rows[:] = np.arange(len(rows))[:, None] // BATCH == 1
+            rows *= np.eye(COLUMNS)[0]
+        shard = Shard(rows, rng.integers(0, 2, len(rows)))
+        first, second = (shard.with_record(0, np.eye(COLUMNS)[0], label) for label in (0, 1))
+        drawn = np.arange(steps * BATCH).reshape(steps, BATCH)
+        if twice:
+            drawn[-1, -1] = 0
+        servers = np.zeros((4, COLUMNS, 2)) if seed < 2 else rng.standard_normal((4, COLUMNS, 2))
+        found = replay(algorithm, first, second, [drawn] * 4, servers, rng.standard_normal((4, 1, COLUMNS, 2)))
+        too_far |= found.worst_ratio > 1 + 1e-9
+        differs |= found.state_differs
+    return too_far, differs
+
+
+def noise_is_wrong(mechanism: Callable[..., Release], scale: float) -> bool:
+    normals = stream(0, "noise").standard_normal((1, 50_000, 2))
+    released = np.asarray(mechanism(Query(np.zeros_like(normals), np.zeros(1)), scale, normals).value)
+    statistic = float(np.sum((released / scale) ** 2))
+    return not stats.chi2(released.size).ppf(1e-6) < statistic < stats.chi2(released.size).ppf(1 - 1e-6)
+
+
+def variance_for_deviation(query: Query, scale: Any, normals: Any) -> Release:
+    return Release(query.value + scale**2 * normals)
+
+
+def rate_is_wrong(records_claimed: int, records: int = 325, batch: int = 50) -> bool:
+    """A plan made for another shard size is caught by the true event's cost."""
+    plan = plan_proved(1.0, 1e-5, Sampling(WITHOUT_REPLACEMENT, batch), np.array([records_claimed]), 20)
+    true_cost = spent([(FixedSize(float(plan.noise_multipliers[0]), records, batch), 20)], 1e-5)
+    return true_cost.epsilon > 1.0
+
+
+def noise_is_reused(seeds_and_rounds: list[tuple[int, int]]) -> bool:
+    """Whether two releases on different data share their noise."""
+    draws = [stream(seed, "noise", round).standard_normal(8).tobytes() for seed, round in seeds_and_rounds]
+    return len(set(draws)) < len(draws)
+
+
+CHECKS: dict[str, tuple[Callable[[], bool], Callable[[], bool]]] = {
+    # what was planted: (the check on the truth, the check on the bug); a check says whether it is red
+    "noise on the upload but the un-noised dual is kept": (
+        lambda: worst_replay(method())[1],
+        lambda: worst_replay(method(UnnoisedDual))[1],
+    ),
+    "local steps begin at the un-noised iterate": (
+        lambda: worst_replay(method())[1],
+        lambda: worst_replay(method(UnnoisedStart))[1],
+    ),
+    "the factor 2 of replace-one is lost": (
+        lambda: worst_replay(method())[0],
+        lambda: worst_replay(method(FactorTwoLost))[0],
+    ),
+    "the 1/b of the batch is lost": (
+        lambda: worst_replay(method())[0],
+        lambda: worst_replay(method(BatchSizeLost))[0],
+    ),
+    "a record is drawn twice in a round": (
+        lambda: worst_replay(method(local_steps=5))[0],
+        lambda: worst_replay(method(local_steps=5), twice=True)[0],
+    ),
+    "rows are left unbounded with several local steps": (
+        lambda: worst_replay(method(local_steps=5))[0],
+        lambda: worst_replay(method(UnboundedRows, local_steps=5))[0],
+    ),
+    "the variance is used as the deviation": (
+        lambda: noise_is_wrong(gaussian, 0.3),
+        lambda: noise_is_wrong(variance_for_deviation, 0.3),
+    ),
+    "the accountant is fed the wrong rate": (
+        lambda: rate_is_wrong(325),
+        lambda: rate_is_wrong(400),
+    ),
+    "the same noise is drawn again after a resume": (
+        lambda: noise_is_reused([(0, 1), (0, 2), (1, 1), (1, 2)]),
+        lambda: noise_is_reused([(0, 1), (0, 2), (0, 1), (0, 2)]),
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", CHECKS)
+def test_the_truth_is_green_and_the_planted_bug_is_red(bug: str) -> None:
+    on_truth, on_bug = CHECKS[bug]
+    assert not on_truth()
+    assert on_bug()
+
+
+# Planted where their machinery lives:
+# - the two pairs of fixed-size sampling composed apart: tests/privacy/accounting/test_accounting_tight.py
+# - ledger written after the release, budget checked after the release: tests/privacy/ledger/test_ledger_crashes.py
+# - the same noise after a resume, on a real ledger: tests/engine/test_budgets.py
+# - a record's value used without being charged: tests/test_private_scaling.py
