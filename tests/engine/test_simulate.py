@@ -9,7 +9,8 @@ import pytest
 from fedspd import config
 from fedspd.engine import Simulation, convergence, optimum, simulate
 from fedspd.engine.diagnostics import local_objectives, objectives
-from fedspd.experiment import Constant, prepare_experiment
+from fedspd.experiment import prepare_experiment
+from fedspd.experiment.published import Constant
 from fedspd.privacy import WITHOUT_REPLACEMENT, PublishedPlan
 from fedspd.problem import L1, LeastSquares, Objective, Softmax, SquaredHinge
 from tests.algorithms.test_fedspd_published import published, simulation, small_problem
@@ -73,7 +74,7 @@ def test_the_average_for_the_criterion_repeats_the_last_value_of_a_client_that_s
 def test_epsilon_follows_each_clients_realized_participations() -> None:
     run = simulation(WITHOUT_REPLACEMENT, 2, 5)
     outcome = simulate(run)
-    spent = run.plan.spent(outcome.participations, run.shards.sizes)
+    spent = run.plan.spent(np.arange(6), outcome.participations)
     assert outcome.participations.sum() == run.rounds * 2
     assert outcome.history.last("epsilon_max") == pytest.approx(spent.max())
     assert outcome.history.last("epsilon_mean") == pytest.approx(spent.mean())
@@ -92,7 +93,8 @@ def full_batch(rounds: int, rho: float, gamma: float) -> Simulation:
     objective = Objective(Softmax(2), L1(0.15), clip_norm=inf)
     algorithm = replace(published(run), objective=objective, clients=5, penalty=rho, schedule=Constant(gamma))
     return replace(
-        run, shards=equal, test=table, algorithm=algorithm, plan=PublishedPlan(inf, 1e-4, WITHOUT_REPLACEMENT, size),
+        run, shards=equal, test=table, algorithm=algorithm,
+        plan=PublishedPlan(inf, 1e-4, WITHOUT_REPLACEMENT, size, np.full(5, size)),
         batch_size=size, participants=5, rounds=rounds,
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedspd.errors import InputError
-from fedspd.results import COLUMNS, History, RunFolder, to_json
+from fedspd.results import COLUMNS, History, RunFolder, to_json, write_run
 
 IMAGE = b"\x89PNG\r\n\x1a\n and so on"
 
@@ -23,7 +23,8 @@ def write(folder: RunFolder, **changes: Any) -> None:
         "model": {"weights": np.ones((3, 2)), "classes": np.asarray(["no", "yes"])},
         "figures": {"run": IMAGE},
     }
-    folder.write(**parts | changes)
+    with folder.staged() as staging:
+        write_run(staging, **parts | changes)
 
 
 @pytest.mark.parametrize("name", ["run", "new/and/nested/run"])

@@ -6,7 +6,19 @@ This room reads files and draws partitions from a generator it is handed. It kno
 
 from fedspd.data.dataset import Category, Shards, Table, assign
 from fedspd.data.partition import KINDS, split
-from fedspd.data.pipeline import prepare
+from fedspd.data.pipeline import Declared, declare, finish, prepare
 from fedspd.data.scaling import clip_rows
 
-__all__ = ["KINDS", "Category", "Shards", "Table", "assign", "clip_rows", "prepare", "split"]
+__all__ = [
+    "KINDS",
+    "Category",
+    "Declared",
+    "Shards",
+    "Table",
+    "assign",
+    "clip_rows",
+    "declare",
+    "finish",
+    "prepare",
+    "split",
+]

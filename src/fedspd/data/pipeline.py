@@ -1,11 +1,14 @@
 """From a data set's name to features: the one place that knows the order of the steps."""
 
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedspd.data import adult, scaling
 from fedspd.data.dataset import Table
+from fedspd.data.scaling import Matrix, Vector
 from fedspd.errors import InputError
 
 Scaling = Literal["z-score", "min-max", "none"]
@@ -37,6 +40,42 @@ def prepare(
         raise InputError(f"bias must be finite, got {bias}; use 1.0, or 0 for no bias column.")
     train, test = _scaled(*adult.load(columns, log_capital), scaling, log_capital)
     return _bounded(_biased(train, bias), row_norm), _bounded(_biased(test, bias), row_norm)
+
+
+@dataclass(frozen=True, eq=False)
+class Declared:
+    """Features within declared bounds: numeric columns in [-1, 1], levels 0 or 1. Nothing is read from records."""
+
+    train: Table
+    test: Table
+    numeric: NDArray[np.bool_]  # which columns are numeric
+    categorical: int  # number of one-hot blocks among the others
+
+
+def declare(columns: adult.Columns = "published", log_capital: bool = True) -> Declared:
+    """Adult under its public schema alone."""
+    train, test = adult.load(columns, log_capital)
+    lower, upper = adult.bounds(train.columns, log_capital)
+    numeric = np.array([name in adult.BOUNDS for name in train.columns])
+
+    def unit(table: Table) -> Table:
+        features = scaling.min_max(table.features, lower, upper)
+        return table.with_features(np.where(numeric, 2 * features - 1, features))
+
+    blocks = {name.partition("=")[0] for name in train.columns} - set(adult.BOUNDS)
+    return Declared(unit(train), unit(test), numeric, len(blocks))
+
+
+def finish(features: Matrix, mean: Vector, deviation: Vector, bias: float, row_norm: float) -> Matrix:
+    """Scale by released moments and bound every row's norm, a bias column included.
+
+    The bias is the same in every record, so it is set apart from the bound first: otherwise long rows
+    would shrink it.
+    """
+    if not 0 <= bias < row_norm:
+        raise InputError(f"bias must be at least 0 and below row_norm = {row_norm:g}, got {bias:g}; lower it.")
+    rows = scaling.clip_rows(scaling.z_score(features, mean, deviation), float(np.sqrt(row_norm**2 - bias**2)))
+    return np.hstack([rows, np.full((len(rows), 1), float(bias))]) if bias else rows
 
 
 def _scaled(train: Table, test: Table, kind: Scaling, log_capital: bool) -> tuple[Table, Table]:

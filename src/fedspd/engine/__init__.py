@@ -5,15 +5,13 @@
 
 from fedspd.engine.convergence import Convergence, convergence, optimum
 from fedspd.engine.draws import stream
-from fedspd.engine.simulate import Drawn, Outcome, Simulation, draw_round, simulate
+from fedspd.engine.simulate import Outcome, Simulation, simulate
 
 __all__ = [
     "Convergence",
-    "Drawn",
     "Outcome",
     "Simulation",
     "convergence",
-    "draw_round",
     "optimum",
     "simulate",
     "stream",

@@ -18,9 +18,10 @@ import numpy as np
 
 from fedspd.algorithms import PrimalDual
 from fedspd.data import Shards, Table
+from fedspd.engine.parallel import Each
 from fedspd.problem import Loss, Objective
 
-BLOCK = 1 << 18  # scores evaluated at a time: 2 MiB, about a core's cache
+BLOCK = 1 << 17  # scores evaluated at a time: 1 MiB, within a core's cache
 PENDING = 1 << 23  # weights kept until their losses are evaluated: 64 MiB
 
 
@@ -32,48 +33,61 @@ def scores(loss: Loss, features: np.ndarray, models: np.ndarray) -> np.ndarray:
     return (features @ flat).reshape(-1, count, outputs)
 
 
-def accuracies(loss: Loss, test: Table, models: np.ndarray) -> np.ndarray:
+def accuracies(loss: Loss, test: Table, models: np.ndarray, each: Each = map) -> np.ndarray:
     """Share of test records whose label each model predicts."""
-    right = np.zeros(len(models), np.int64)
-    for block in _blocks(len(test), models):
+
+    def right(block: slice) -> np.ndarray:
         predicted = loss.predict(scores(loss, test.features[block], models))
-        right += np.count_nonzero(predicted == test.labels[block, None], axis=0)
-    return right / len(test)
+        return np.count_nonzero(predicted == test.labels[block, None], axis=0)
+
+    return sum(each(right, _blocks(len(test), models)), np.zeros(len(models), np.int64)) / len(test)
 
 
-def objectives(objective: Objective, shards: Shards, models: np.ndarray) -> np.ndarray:
+def objectives(objective: Objective, shards: Shards, models: np.ndarray, each: Each = map) -> np.ndarray:
     r"""$\sum_i F_i(x)$ for a stack of models."""
     record_weights = np.repeat(1 / shards.sizes, shards.sizes)
-    total = np.zeros(len(models))
-    for block in _blocks(len(shards.labels), models):
+
+    def weighted(block: slice) -> np.ndarray:
         values = objective.loss.values(
             scores(objective.loss, shards.features[block], models), shards.labels[block, None]
         )
-        total += record_weights[block] @ values
+        return record_weights[block] @ values
+
+    total = sum(each(weighted, _blocks(len(shards.labels), models)), np.zeros(len(models)))
     return total + shards.clients * objective.regularizer.value(models)
 
 
-def local_objectives(objective: Objective, shards: Shards, clients: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def local_objectives(
+    objective: Objective, shards: Shards, clients: np.ndarray, weights: np.ndarray, each: Each = map
+) -> np.ndarray:
     """$F_i(x)$ on the whole shard of `clients[k]` at `weights[k]`; quickest when equal clients stand together."""
     contrasts = objective.loss.contrast(weights)
     sizes = shards.sizes[clients]
-    ends = np.cumsum(sizes)
-    losses = np.empty(len(clients))
-    for piece in np.split(np.arange(len(clients)), np.flatnonzero(np.diff(ends // BLOCK)) + 1):
+
+    def losses(piece: np.ndarray) -> np.ndarray:
         rows = np.empty((int(sizes[piece].sum()), contrasts.shape[-1]))
         labels = np.empty(len(rows), shards.labels.dtype)
+        firsts = piece[np.flatnonzero(np.diff(clients[piece], prepend=-1))]
+        owners = clients[firsts]
+        ranges = zip(
+            firsts.tolist(),
+            [*firsts[1:].tolist(), int(piece[-1]) + 1],
+            shards.offsets[owners].tolist(),
+            shards.offsets[owners + 1].tolist(),
+            strict=True,
+        )
         begin = 0
-        for same in np.split(piece, np.flatnonzero(np.diff(clients[piece])) + 1):
-            features, shard_labels = shards.shard(int(clients[same[0]]))
-            end = begin + len(same) * len(shard_labels)
-            block = slice(same[0], same[-1] + 1)
-            shape = (len(same), len(shard_labels))
-            np.matmul(features, contrasts[block], out=rows[begin:end].reshape(*shape, -1))
-            labels[begin:end].reshape(shape)[:] = shard_labels
+        for first, beyond, low, high in ranges:
+            shape = (beyond - first, high - low)
+            end = begin + shape[0] * shape[1]
+            np.matmul(shards.features[low:high], contrasts[first:beyond], out=rows[begin:end].reshape(*shape, -1))
+            labels[begin:end].reshape(shape)[:] = shards.labels[low:high]
             begin = end
         starts = np.cumsum(sizes[piece]) - sizes[piece]
-        losses[piece] = np.add.reduceat(objective.loss.values(rows, labels), starts) / sizes[piece]
-    return losses + objective.regularizer.value(weights)
+        return np.add.reduceat(objective.loss.values(rows, labels), starts) / sizes[piece]
+
+    pieces = np.split(np.arange(len(clients)), np.flatnonzero(np.diff(np.cumsum(sizes) // BLOCK)) + 1)
+    return np.concatenate(list(each(losses, pieces))) + objective.regularizer.value(weights)
 
 
 def _inner(first: np.ndarray, second: np.ndarray) -> float:
@@ -92,6 +106,7 @@ class Lagrangian:
     objective: Objective
     shards: Shards
     penalty: float
+    each: Each
     weights: np.ndarray  # table: every client's current local weights, zero at the start
     dual: np.ndarray  # table: every client's current dual, zero at the start
     quadratic: list[float] = field(default_factory=list)  # per round: ALFV without its local objectives
@@ -141,7 +156,7 @@ class Lagrangian:
         order = np.argsort(clients, kind="stable")
         clients, rounds = clients[order], rounds[order]
         weights = np.concatenate([values for _, values in self._pending])[order]
-        values = local_objectives(self.objective, self.shards, clients, weights)
+        values = local_objectives(self.objective, self.shards, clients, weights, self.each)
         first = np.diff(clients, prepend=-1) != 0
         before = np.where(first, self.local[clients], np.roll(values, 1))
         self.local[clients] = values  # of equal indices the last, the latest round, stays

@@ -9,7 +9,10 @@ from zlib import crc32
 
 import numpy as np
 
-Stream = Literal["partition", "participation", "records", "noise"]
+Stream = Literal["partition", "participation", "records", "noise", "moments"]
+
+NOBODY = -1
+"""Stands where a batch is shorter than the longest one in its stack."""
 
 
 def stream(seed: int, name: Stream, round: int = 0) -> np.random.Generator:
@@ -44,3 +47,29 @@ def records_without_replacement(rng: np.random.Generator, sizes: np.ndarray, cou
 def records_with_replacement(rng: np.random.Generator, sizes: np.ndarray, count: int) -> np.ndarray:
     """For each client `count` independent uniform draws of its records."""
     return rng.integers(0, sizes[:, None], size=(len(sizes), count))
+
+
+def whole_shards(sizes: np.ndarray) -> np.ndarray:
+    """Every record of every client, in order; shorter shards are filled up with `NOBODY`."""
+    numbers = np.broadcast_to(np.arange(int(sizes.max())), (len(sizes), int(sizes.max())))
+    return np.where(numbers < sizes[:, None], numbers, NOBODY)
+
+
+def poisson(rng: np.random.Generator, sizes: np.ndarray, rates: np.ndarray, steps: int) -> np.ndarray:
+    """(clients, steps, longest batch): each record joins with its client's rate and goes to a random step.
+
+    Nothing is cut off: a cap would let one record push out another. Shorter batches are filled up
+    with `NOBODY`.
+    """
+    width = int(sizes.max())
+    joins = rng.random((len(sizes), width)) < rates[:, None]
+    joins &= np.arange(width) < sizes[:, None]
+    step = rng.integers(0, steps, size=joins.shape)
+    clients, records = np.nonzero(joins)
+    slot = clients * steps + step[clients, records]
+    order = np.argsort(slot, kind="stable")
+    counts = np.bincount(slot, minlength=len(sizes) * steps)
+    batches = np.full((len(counts), max(1, int(counts.max()))), NOBODY)
+    place = np.arange(len(slot)) - np.repeat(np.cumsum(counts) - counts, counts)
+    batches[slot[order], place] = records[order]
+    return batches.reshape(len(sizes), steps, -1)

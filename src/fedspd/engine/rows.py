@@ -29,5 +29,12 @@ def writable(table: Any) -> Any:
     return np.array(table)
 
 
+def joined(tables: list[Any]) -> Any:
+    """Tables of the same type, one below the other."""
+    if isinstance(tables[0], tuple):
+        return _rebuild(tables[0], (joined(list(fields)) for fields in zip(*tables, strict=True)))
+    return np.concatenate(tables)
+
+
 def _rebuild(table: Any, fields: Iterable[Any]) -> Any:
     return type(table)(*fields) if hasattr(table, "_fields") else tuple(fields)

@@ -9,13 +9,17 @@ import numpy as np
 from fedspd.algorithms import Algorithm
 from fedspd.data import Shards, Table
 from fedspd.engine import draws
+from fedspd.engine.books import Books, Gate
 from fedspd.engine.diagnostics import Lagrangian, accuracies, objectives
-from fedspd.engine.round import play
-from fedspd.engine.rows import gather, scatter, writable
+from fedspd.engine.parallel import Each, cores
+from fedspd.engine.round import Played, play
+from fedspd.engine.rows import gather, joined, scatter, writable
 from fedspd.errors import InputError
-from fedspd.privacy import WITHOUT_REPLACEMENT, Plan
+from fedspd.privacy import POISSON, WITHOUT_REPLACEMENT, Plan
 from fedspd.results import History
 from fedspd.typing import Batches, Private
+
+PART = 256  # participants that one thread plays at a time
 
 
 @dataclass(frozen=True)
@@ -26,11 +30,25 @@ class Simulation:
     test: Table
     algorithm: Algorithm
     plan: Plan
-    batch_size: int
+    batch_size: int | None  # None: the whole shard
     participants: int
     rounds: int
     seed: int
     objective_every: int = 1  # rounds between evaluations of the objective on all records
+    min_participants: int = 1  # the run ends when fewer clients have budget left
+
+    def batch_sizes(self, clients: np.ndarray) -> np.ndarray:
+        """What each client divides a batch's sum by."""
+        sizes = self.shards.sizes[clients]
+        return sizes if self.batch_size is None else np.full_like(sizes, self.batch_size)
+
+    def batches(self, clients: np.ndarray, records: np.ndarray) -> Batches:
+        """The named records of each client, gathered from the flat table."""
+        flat = self.shards.offsets[clients][:, None, None] + records
+        features = self.shards.features[flat]
+        if records.min() == draws.NOBODY:
+            features[records == draws.NOBODY] = 0.0
+        return Batches(features, self.shards.labels[flat], self.batch_sizes(clients))
 
     def check(self) -> None:
         """Refuse what cannot run, before any work."""
@@ -40,9 +58,9 @@ class Simulation:
                 f"participants must be between 1 and the number of clients, {clients}, got {count}; "
                 "lower run.participants or raise partition.clients."
             )
-        drawn = self.algorithm.local_steps * self.batch_size
         smallest = int(self.shards.sizes.min())
-        if self.plan.sampling == WITHOUT_REPLACEMENT and drawn > smallest:
+        drawn = self.algorithm.local_steps * (self.batch_size or smallest)
+        if self.plan.sampling != "with-replacement" and drawn > smallest:
             raise InputError(
                 f"local_steps x batch_size must be at most the records of the smallest client, {smallest}, "
                 f"when sampling without replacement, got {drawn}; lower batch_size, local_steps or partition.clients."
@@ -63,103 +81,127 @@ class Outcome:
         """The global weights after the last round."""
         return self.models[-1]
 
+    def average(self, last: int | None = None) -> np.ndarray:
+        """The mean of the last models, of a quarter of all rounds by default: free post-processing."""
+        return self.models[-(last or max(1, len(self.models) // 4)) :].mean(axis=0)
 
-def simulate(simulation: Simulation, on_round: Callable[[], Any] = lambda: None) -> Outcome:
+
+def simulate(simulation: Simulation, on_round: Callable[[], Any] = lambda: None, gate: Gate | None = None) -> Outcome:
     """Run all rounds, then evaluate the models of all rounds in few large matrix products."""
     simulation.check()
+    with cores() as each:
+        return _simulate(simulation, on_round, gate, each)
+
+
+def _simulate(simulation: Simulation, on_round: Callable[[], Any], gate: Gate | None, each: Each) -> Outcome:
     shards, algorithm, plan = simulation.shards, simulation.algorithm, simulation.plan
     shape = (shards.clients, shards.features.shape[1], algorithm.objective.loss.outputs)
     server, clients, replies = writable(algorithm.start(np.zeros(shape)))
     if isinstance(clients, Private) and plan.guarantee == "proved":
         raise RuntimeError(f"{type(algorithm).__name__} keeps un-noised state, so its plan cannot be 'proved'.")
     point = writable(algorithm.local_point(clients))
-    lagrangian = Lagrangian(algorithm.objective, shards, algorithm.penalty, point.weights, point.dual)
-    spending = Spending(plan, shards.sizes)
-    models = np.empty((simulation.rounds, *shape[1:]))
+    lagrangian = Lagrangian(algorithm.objective, shards, algorithm.penalty, each, point.weights, point.dual)
+    books = Books(plan, shards.clients, gate)
+    models: list[np.ndarray] = []
     rows: list[dict[str, float]] = []
     for round in range(1, simulation.rounds + 1):
-        chosen, batches, normals = draw_round(simulation, round)
+        if books.with_budget < simulation.min_participants:
+            break
+        chosen = books.charge(round, choose(simulation, round, books))
+        if not len(chosen):
+            continue
         told = algorithm.broadcast(server, round)
-        scale = plan.noise_scale(algorithm.sensitivity(round))
-        played = play(algorithm, told, gather(clients, chosen), batches, scale, normals)
+        scale = plan.noise_scale(chosen, algorithm.sensitivity(round, simulation.batch_sizes(chosen)))
+        played = _play(simulation, told, clients, chosen, draw(simulation, round, chosen), scale, each)
         server = algorithm.merge(server, played.replies, replies[chosen])
         scatter(clients, chosen, played.client)
         scatter(replies, chosen, played.replies)
-        spending.charge(chosen)
-        model = models[round - 1] = np.asarray(algorithm.model(server))
-        lagrangian.update(chosen, algorithm.local_point(played.client), model, round)
+        models.append(np.asarray(algorithm.model(server)))
+        lagrangian.update(chosen, algorithm.local_point(played.client), models[-1], len(models))
         rows.append(
             {
                 "round": round,
-                "weights_norm": float(np.linalg.norm(model)),
+                "weights_norm": float(np.linalg.norm(models[-1])),
                 "inverse_step": told.inverse_step,
-                "noise_scale": scale,
+                "noise_scale": float(np.mean(scale)),
                 "participants": len(chosen),
-                "epsilon_max": spending.largest,
-                "epsilon_mean": spending.total / shards.clients,
+                "clients_with_budget": books.with_budget,
+                "epsilon_max": books.largest,
+                "epsilon_mean": books.total / shards.clients,
                 "clipped_share": float(np.mean(played.clipped)),
             }
         )
         on_round()
-    history = _history(simulation, rows, models, lagrangian)
-    return Outcome(models, history, lagrangian, spending.participations)
+    if not rows:
+        raise InputError(
+            "no client had budget for a single round; raise the budget, or name a new ledger with --ledger."
+        )
+    history = _history(simulation, rows, np.array(models), lagrangian, each)
+    return Outcome(np.array(models), history, lagrangian, books.participations)
 
 
-@dataclass
-class Spending:
-    """Epsilon of every client by its realized participations, kept up to date for participants only."""
+def _play(
+    simulation: Simulation, told: Any, clients: Any, chosen: np.ndarray, drawn: "Drawn", scale: Any, each: Each
+) -> Played:
+    """One round of the participants; many of them are split over the cores."""
+    scales = np.broadcast_to(np.asarray(scale, float).reshape(-1, 1, 1), (len(chosen), 1, 1))
 
-    plan: Plan
-    sizes: np.ndarray
+    def part(rows: slice) -> Played:
+        batches = simulation.batches(chosen[rows], drawn.records[rows])
+        states = gather(clients, chosen[rows])
+        return play(simulation.algorithm, told, states, batches, scales[rows], drawn.normals[rows])
 
-    def __post_init__(self) -> None:
-        self.participations = np.zeros(len(self.sizes), np.int64)
-        self.epsilon = np.zeros(len(self.sizes))
-        self.largest = self.total = 0.0
-
-    def charge(self, participants: np.ndarray) -> None:
-        """One more participation for each of these clients."""
-        self.participations[participants] += 1
-        spent = self.plan.spent(self.participations[participants], self.sizes[participants])
-        before = self.epsilon[participants]
-        # a client without a bound stays at infinity, which cannot be subtracted from itself
-        self.total += float(np.subtract(spent, before, where=spent != before, out=np.zeros_like(spent)).sum())
-        self.epsilon[participants] = spent
-        self.largest = max(self.largest, float(spent.max()))
+    if len(chosen) <= PART:
+        return part(slice(None))
+    parts = [slice(begin, begin + PART) for begin in range(0, len(chosen), PART)]
+    return joined(list(each(part, parts)))
 
 
 class Drawn(NamedTuple):
-    """All randomness of a round: who takes part, with which records, under which noise."""
+    """Which records each participant uses, and its noise."""
 
-    participants: np.ndarray
-    batches: Batches
+    records: np.ndarray  # (clients, local steps, longest batch), numbers within the shard
     normals: np.ndarray
 
 
-def draw_round(simulation: Simulation, round: int) -> Drawn:
-    """Draw a round; its streams are keyed by the round, so any round can be drawn again alone."""
-    shards, seed, steps = simulation.shards, simulation.seed, simulation.algorithm.local_steps
-    shape = (simulation.participants, shards.features.shape[1], simulation.algorithm.objective.loss.outputs)
-    chosen = draws.participants(draws.stream(seed, "participation", round), shards.clients, simulation.participants)
-    draw = (
-        draws.records_without_replacement
-        if simulation.plan.sampling == WITHOUT_REPLACEMENT
-        else draws.records_with_replacement
-    )
-    local = draw(draws.stream(seed, "records", round), shards.sizes[chosen], steps * simulation.batch_size)
-    flat = (shards.offsets[chosen][:, None] + local).reshape(len(chosen), steps, simulation.batch_size)
-    normals = draws.stream(seed, "noise", round).standard_normal(shape)
-    return Drawn(chosen, Batches(shards.features[flat], shards.labels[flat]), normals)
+def choose(simulation: Simulation, round: int, books: Books) -> np.ndarray:
+    """Who is asked to take part: uniformly among those with budget left, all of them if they are few."""
+    rng = draws.stream(simulation.seed, "participation", round)
+    count = min(simulation.participants, books.with_budget)
+    if books.with_budget == len(books.may_take_part):
+        return draws.participants(rng, books.with_budget, count)
+    return np.flatnonzero(books.may_take_part)[draws.participants(rng, books.with_budget, count)]
+
+
+def draw(simulation: Simulation, round: int, chosen: np.ndarray) -> Drawn:
+    """Records and noise; streams are keyed by the round, so any round can be drawn again alone."""
+    records = _records(simulation, draws.stream(simulation.seed, "records", round), chosen)
+    columns, outputs = simulation.shards.features.shape[1], simulation.algorithm.objective.loss.outputs
+    rng = draws.stream(simulation.seed, "noise", round)
+    return Drawn(records, rng.standard_normal((len(chosen), columns, outputs)))
+
+
+def _records(simulation: Simulation, rng: np.random.Generator, chosen: np.ndarray) -> np.ndarray:
+    """(clients, local steps, longest batch): numbers of records within each client's shard."""
+    sizes, steps = simulation.shards.sizes[chosen], simulation.algorithm.local_steps
+    if simulation.batch_size is None:
+        return draws.whole_shards(sizes)[:, None]
+    count = steps * simulation.batch_size
+    if simulation.plan.sampling == POISSON:
+        return draws.poisson(rng, sizes, count / sizes, steps)
+    without = simulation.plan.sampling == WITHOUT_REPLACEMENT
+    drawn = (draws.records_without_replacement if without else draws.records_with_replacement)(rng, sizes, count)
+    return drawn.reshape(len(chosen), steps, simulation.batch_size)
 
 
 def _history(
-    simulation: Simulation, rows: list[dict[str, float]], models: np.ndarray, lagrangian: Lagrangian
+    simulation: Simulation, rows: list[dict[str, float]], models: np.ndarray, lagrangian: Lagrangian, each: Each
 ) -> History:
     columns = {name: np.asarray([row[name] for row in rows]) for name in rows[0]}
     problem, shards = simulation.algorithm.objective, simulation.shards
-    objective = np.full(simulation.rounds, np.nan)
-    evaluated = np.arange(simulation.rounds - 1, -1, -simulation.objective_every)
-    objective[evaluated] = objectives(problem, shards, models[evaluated])
+    objective = np.full(len(models), np.nan)
+    evaluated = np.arange(len(models) - 1, -1, -simulation.objective_every)
+    objective[evaluated] = objectives(problem, shards, models[evaluated], each)
     alfv = lagrangian.values()
     return History(
         columns
@@ -168,6 +210,6 @@ def _history(
             "alfv_per_client": alfv / shards.clients,
             "consensus_error": np.asarray(lagrangian.consensus),
             "objective": objective,
-            "test_accuracy": accuracies(problem.loss, simulation.test, models),
+            "test_accuracy": accuracies(problem.loss, simulation.test, models, each),
         }
     )

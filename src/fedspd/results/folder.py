@@ -5,7 +5,8 @@ import math
 import os
 import platform
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +18,7 @@ import tomli_w
 from fedspd.errors import InputError
 from fedspd.results.history import History
 
-LIBRARIES = ("fedspd", "numpy", "scipy", "scikit-learn", "array-api-compat", "matplotlib")
+LIBRARIES = ("fedspd", "numpy", "dp-accounting", "scipy", "scikit-learn", "array-api-compat", "matplotlib")
 
 
 @dataclass(frozen=True)
@@ -33,30 +34,36 @@ class RunFolder:
                 f"the output folder must be new or empty, got {self.path}, {obstacle}; name another with --out."
             )
 
-    def write(
-        self,
-        config: Mapping[str, Any],
-        summary: Mapping[str, Any],
-        history: History,
-        model: Mapping[str, np.ndarray],
-        figures: Mapping[str, bytes],
-    ) -> None:
-        """Write everything beside the target, then rename: a crash leaves no half-written run."""
+    @contextmanager
+    def staged(self) -> Iterator[Path]:
+        """A folder beside the target to write into; it takes the target's place at the end, or vanishes."""
         target = self.path.resolve()
         staging = target.with_name(f".{target.name}.{os.getpid()}")
         staging.mkdir(parents=True)
         try:
-            (staging / "config.toml").write_text(tomli_w.dumps(config))
-            (staging / "summary.json").write_text(to_json(summary) + "\n")
-            (staging / "environment.json").write_text(to_json(environment()) + "\n")
-            history.write(staging / "history.csv")
-            np.savez(staging / "model.npz", allow_pickle=False, **model)
-            for name, image in figures.items():
-                (staging / f"{name}.png").write_bytes(image)
+            yield staging
             staging.replace(target)
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
             raise
+
+
+def write_run(
+    folder: Path,
+    config: Mapping[str, Any],
+    summary: Mapping[str, Any],
+    history: History,
+    model: Mapping[str, np.ndarray],
+    figures: Mapping[str, bytes],
+) -> None:
+    """Everything that is left of a run, but for its ledger."""
+    (folder / "config.toml").write_text(tomli_w.dumps(config))
+    (folder / "summary.json").write_text(to_json(summary) + "\n")
+    (folder / "environment.json").write_text(to_json(environment()) + "\n")
+    history.write(folder / "history.csv")
+    np.savez(folder / "model.npz", allow_pickle=False, **model)
+    for name, image in figures.items():
+        (folder / f"{name}.png").write_bytes(image)
 
 
 def to_json(value: Any) -> str:

@@ -19,6 +19,7 @@ COLUMNS: dict[str, Literal["public", "diagnostic"]] = {
     "inverse_step": "public",
     "noise_scale": "public",
     "participants": "public",
+    "clients_with_budget": "public",
     "epsilon_max": "public",
     "epsilon_mean": "public",
     "objective": "diagnostic",

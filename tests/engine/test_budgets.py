@@ -1,0 +1,149 @@
+"""Remark 5 of the paper, enforced: who has spent its budget stays out, the others go on, and the ledger agrees."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedspd import InputError, config, run
+from fedspd.engine import Simulation
+from fedspd.engine.simulate import simulate
+from fedspd.experiment import prepare_experiment
+from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, Sampling, plan_proved
+from fedspd.privacy.ledger import Ledger, show
+from tests.algorithms.test_fedspd import method
+from tests.algorithms.test_fedspd_published import simulation, small_problem
+
+QUICK = {"metrics.criterion": False, "metrics.objective_every": 1000}
+
+
+def proved(cap: int, participants: int, rounds: int, **changes: object) -> Simulation:
+    shards, table = small_problem()
+    shards = replace(shards, features=shards.features / np.linalg.norm(shards.features, axis=1).max())
+    plan = plan_proved(2.0, 1e-5, Sampling(WHOLE_SHARD), np.asarray(shards.sizes), cap)
+    algorithm = method(1, clients=shards.clients)
+    settings = {"shards": shards, "test": table, "algorithm": algorithm, "plan": plan, "batch_size": None,
+                "participants": participants, "rounds": rounds, "seed": 3}  # fmt: skip
+    return Simulation(**(settings | changes))  # pyright: ignore[reportArgumentType]
+
+
+def test_no_client_takes_part_more_often_than_its_budget_allows_and_the_others_go_on() -> None:
+    outcome = simulate(proved(cap=3, participants=2, rounds=18))
+    assert outcome.participations.tolist() == [3] * 6
+    assert outcome.history["clients_with_budget"][-1] == 0
+    assert (np.diff(outcome.history["clients_with_budget"]) <= 0).all()
+    assert outcome.history.last("epsilon_max") <= 2.0
+
+
+def test_the_last_rounds_have_fewer_participants_and_then_the_run_ends_with_a_complete_history() -> None:
+    outcome = simulate(proved(cap=2, participants=5, rounds=50))
+    assert outcome.participations.tolist() == [2] * 6
+    assert len(outcome.models) == len(outcome.history["round"]) < 50
+    assert outcome.history["participants"].sum() == 12
+
+
+def test_a_run_ends_when_fewer_than_the_least_number_of_participants_are_left() -> None:
+    outcome = simulate(proved(cap=2, participants=2, rounds=50, min_participants=3))
+    assert outcome.history["clients_with_budget"][-1] < 3
+    assert (outcome.history["clients_with_budget"][:-1] >= 3).all()
+
+
+def test_who_may_take_part_is_decided_by_public_counts_alone() -> None:
+    run_one = proved(cap=3, participants=2, rounds=9)
+    flipped = replace(run_one.shards, labels=1 - run_one.shards.labels)
+    one, two = simulate(run_one), simulate(replace(run_one, shards=flipped))
+    for column in ("participants", "clients_with_budget", "epsilon_max", "epsilon_mean", "noise_scale"):
+        np.testing.assert_array_equal(one.history[column], two.history[column])
+    assert not np.array_equal(one.weights, two.weights)
+
+
+def test_a_run_and_its_ledger_agree(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "ledger.sqlite", create=True) as ledger:
+        finished = run(
+            "proved", QUICK | {"run.rounds": 10, "partition.clients": 20, "run.participants": 4}, ledger=ledger
+        )
+        statements = show(ledger)
+    assert len(statements) == 20
+    largest = max(statement.epsilon for statement in statements)
+    assert largest == pytest.approx(finished.summary["epsilon_spent_max"], rel=1e-6)
+    assert largest <= finished.summary["epsilon"] == 1.0
+
+
+def test_a_second_run_on_a_spent_ledger_is_refused_and_the_same_seed_never_draws_its_noise_twice(
+    tmp_path: Path,
+) -> None:
+    small = QUICK | {"run.rounds": 5, "partition.clients": 10, "run.participants": 10}
+    with Ledger(tmp_path / "ledger.sqlite", create=True) as ledger:
+        run("proved", small, ledger=ledger)
+        for seed in (0, 1):
+            with pytest.raises(InputError, match="budget"):
+                run("proved", small | {"run.seed": seed}, ledger=ledger)
+
+
+def test_half_a_run_leaves_room_for_the_other_half_on_the_same_ledger(tmp_path: Path) -> None:
+    small = QUICK | {"run.rounds": 4, "run.most_participations": 8, "partition.clients": 10, "run.participants": 10,
+                     "data.scaling": "min-max", "algorithm.inverse_step": 0.1, "algorithm.penalty": 0.05}  # fmt: skip
+    with Ledger(tmp_path / "ledger.sqlite", create=True) as ledger:
+        first = run("proved", small, ledger=ledger).summary
+        second = run("proved", small | {"run.seed": 1}, ledger=ledger).summary
+        spent = max(statement.epsilon for statement in show(ledger))
+        with pytest.raises(InputError, match="no client had budget"):
+            run("proved", small | {"run.seed": 2}, ledger=ledger)
+    assert first["uploads"] == second["uploads"] == 40
+    assert spent <= 1.0
+    assert spent > first["epsilon_spent_max"] * 1.3, "two halves cost more than one, but are not added up"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"data.scaling": "z-score"}, "read from the records without being charged"),
+        ({"algorithm.sampling": "with-replacement", "algorithm.batch_size": 10}, "there is no proof for it"),
+        ({"privacy.budget": "round"}, "state the total"),
+        ({"privacy.epsilon": float("inf")}, "must be finite"),
+        ({"algorithm.local_steps": 5}, "batch_size is needed for local_steps > 1"),
+        (
+            {"algorithm.local_steps": 5, "algorithm.batch_size": 10, "algorithm.inverse_step": 0.1},
+            "at least L/2 = 0.25",
+        ),
+    ],
+)
+def test_what_has_no_proof_is_refused_before_any_work(settings: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        prepare_experiment(config.load("proved", settings))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"algorithm.batch_size": 50},
+        {"algorithm.batch_size": 10, "algorithm.local_steps": 5},
+        {"algorithm.batch_size": 10, "algorithm.local_steps": 5, "algorithm.start": "own"},
+        {"algorithm.batch_size": 50, "algorithm.sampling": "poisson"},
+        {"algorithm.batch_size": 10, "algorithm.local_steps": 3, "algorithm.sampling": "poisson"},
+        {"privacy.noise_multiplier": 12.0},
+        {"privacy.accountant": "rdp", "algorithm.batch_size": 20},
+        {"data.scaling": "min-max"},
+    ],
+)
+def test_every_way_of_running_the_proved_method_learns_within_its_budget(settings: dict) -> None:
+    summary = run("proved", QUICK | {"run.rounds": 25} | settings).summary
+    assert summary["guarantee"] == "proved"
+    assert summary["epsilon_spent_max"] <= summary["epsilon"]
+    assert summary["test_accuracy"] > 0.70
+
+
+def test_the_published_method_takes_no_ledger(tmp_path: Path) -> None:
+    with (
+        Ledger(tmp_path / "ledger.sqlite", create=True) as ledger,
+        pytest.raises(InputError, match="proved events only"),
+    ):
+        run("published", QUICK, ledger=ledger)
+
+
+def test_a_simulation_cannot_call_un_noised_state_proved() -> None:
+    published = simulation(WITHOUT_REPLACEMENT, 2, 1)
+    plan = plan_proved(1.0, 1e-5, Sampling(WITHOUT_REPLACEMENT, 3), np.asarray(published.shards.sizes), 12)
+    with pytest.raises(RuntimeError, match="keeps un-noised state"):
+        simulate(replace(published, plan=plan))
