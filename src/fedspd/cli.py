@@ -1,15 +1,18 @@
 """The `fedspd` command. Exit codes: 0 done, 2 bad input, 1 anything else."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from fedspd import cli_plan, cli_privacy
 from fedspd import config as configuration
 from fedspd.errors import InputError
 
@@ -19,14 +22,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help="Private federated learning by primal-dual optimization.",
-    epilog="Examples:\n\n    fedspd run published\n\n    fedspd settings",
+    epilog="Examples:\n\n    fedspd run\n\n    fedspd plan --clients 100 --records 325\n\n    fedspd settings",
 )
 out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
 RUN_EXAMPLES = """
 Examples:
 
-    fedspd run published
+    fedspd run
+
+    fedspd run --ledger mine.sqlite --set privacy.epsilon=3
 
     fedspd run published --set privacy.epsilon=3 --set run.participants=50
 
@@ -43,12 +48,16 @@ def fedspd() -> None:
 def run(
     source: Annotated[
         str, typer.Argument(metavar="[CONFIG.toml|PRESET]", help="a TOML file or a preset's name")
-    ] = "published",
+    ] = "proved",
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="SECTION.KEY=VALUE", help="override a setting; repeatable"),
     ] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="run folder; default: a new one under runs/")] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option("--ledger", help="charge this ledger, shared with other runs; default: one in the run folder"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the summary as JSON and nothing else")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="print nothing but errors")] = False,
 ) -> None:
@@ -59,19 +68,33 @@ def run(
     overrides = dict(configuration.parse_override(text) for text in settings or [])
     config = configuration.load(source, overrides)
     target = RunFolder(folder or default_folder(source))
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=err, disable=quiet or as_json or not err.is_terminal, transient=True,
-    ) as progress:  # fmt: skip
-        task = progress.add_task("rounds", total=config.run.rounds)
-        finished = experiment.run(config, on_round=lambda: progress.advance(task))
-    report.save_run(finished, target)
+    with target.staged() as staging, opened_ledger(config, ledger, staging) as book:
+        prepared = experiment.prepare_experiment(config, book)
+        with Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+            console=err, disable=quiet or as_json or not err.is_terminal, transient=True,
+        ) as progress:  # fmt: skip
+            task = progress.add_task("rounds", total=prepared.simulation.rounds)
+            finished = experiment.execute(prepared, on_round=lambda: progress.advance(task))
+        report.save_run(finished, staging)
     if as_json:
         print(to_json({**finished.summary, "folder": str(target.path)}))
     elif not quiet:
         out.print(report.summary_table(finished.summary))
         out.print(f"\nPrivacy: {report.privacy_statement(finished.summary)}")
         out.print(f"\nWritten to {target.path}", highlight=False, markup=False)
+
+
+@contextmanager
+def opened_ledger(config: configuration.Config, named: Path | None, folder: Path) -> Iterator[Any]:
+    """The ledger named on the command line, or one of the run's own; none for a method without proved events."""
+    from fedspd.privacy.ledger import Ledger
+
+    if named is None and config.algorithm.name != "fedspd":
+        yield None
+        return
+    with Ledger(named or folder / "ledger.sqlite", create=True) as ledger:
+        yield ledger
 
 
 @app.command(epilog="Examples:\n\n    fedspd settings")
@@ -82,6 +105,10 @@ def settings() -> None:
         table.add_row(name, default, doc)
     out.print(table)
     out.print(f"\nPresets: {', '.join(configuration.presets())}")
+
+
+cli_privacy.register(app)
+cli_plan.register(app)
 
 
 def default_folder(source: str) -> Path:

@@ -30,10 +30,12 @@ class Data:
     columns: str = setting("published", "published: 81 columns; all: 105", choices=("published", "all"))
     log_capital: bool = setting(False, "take log(1 + x) of capital gain and loss")
     scaling: str = setting(
-        "z-score",
-        "z-score on training statistics, min-max to public bounds, or none",
-        choices=("z-score", "min-max", "none"),
+        "noisy-moments",
+        "noisy-moments: charged to the budget; min-max: by public bounds; z-score: on training statistics, not private",
+        choices=("noisy-moments", "min-max", "z-score", "none"),
     )
+    moments_share: float = setting(0.1, "noisy-moments: their part of the squared budget", above=0, below=1)
+    deviation_floor: float = setting(0.3, "noisy-moments: least deviation a column is divided by", above=0)
     bias: float = setting(0.0, "value of an added constant column; 0 adds none")
     row_norm: float | None = setting(None, "rows longer than this are shortened to it; absent: never", above=0)
 
@@ -73,16 +75,24 @@ class Problem:
 class Algorithm:
     """How it is minimized."""
 
-    name: str = setting("fedspd-published", "method", choices=("fedspd-published",))
-    penalty: float = setting(20.0, "penalty rho of the augmented Lagrangian", above=0)
-    local_steps: int = setting(5, "local steps per round, Q", at_least=1)
-    batch_size: int = setting(10, "records per local step, b", at_least=1)
+    name: str = setting(
+        "fedspd",
+        "fedspd: released state, proved; fedspd-published: the paper's",
+        choices=("fedspd", "fedspd-published"),
+    )
+    penalty: float | None = setting(None, "penalty rho of the augmented Lagrangian; absent: by rule", above=0)
+    local_steps: int = setting(1, "local steps per round, Q", at_least=1)
+    batch_size: int | None = setting(None, "records per local step, b; absent: the whole shard", at_least=1)
     sampling: str = setting(
         "without-replacement",
         "how a client draws its records in a round",
-        choices=("without-replacement", "with-replacement"),
+        choices=("without-replacement", "poisson", "with-replacement"),
     )
-    inverse_step: float | None = setting(None, "constant gamma; absent: Theorem 2's growing one", above=0)
+    max_batch: int | None = setting(None, "poisson: most records in a batch the proof allows for; absent: by rule")
+    start: str = setting("server", "where local steps begin", choices=("server", "own"))
+    inverse_step: float | None = setting(
+        None, "constant gamma; absent: by rule, or Theorem 2's growing one if published", above=0
+    )
     diameter: float = setting(1.0, "d_X of Theorem 2", above=0)
     dual_diameter: float = setting(1.0, "d_lambda of Theorem 2", above=0)
     gradient_deviation: float = setting(1.0, "phi of Theorem 2", at_least=0)
@@ -94,15 +104,26 @@ class Privacy:
 
     epsilon: float = setting(1.0, "privacy loss; inf adds no noise", at_least=1e-6, infinite=True)
     budget: str = setting("total", "whether epsilon is of the whole run or of a round", choices=("total", "round"))
-    delta: float = setting(1e-4, "failure probability", above=0, below=1)
+    delta: float = setting(1e-5, "failure probability", above=0, below=1)
+    noise_multiplier: float | None = setting(
+        None, "noise over sensitivity, instead of a budget; epsilon becomes what it costs", above=0
+    )
+    accountant: str = setting("pld", "pld: tight; rdp: Renyi, looser", choices=("pld", "rdp"))
 
 
 @dataclass(frozen=True)
 class Run:
     """How long, with whom, from which seed."""
 
-    rounds: int = setting(100, "communication rounds, T", at_least=1)
+    rounds: int | None = setting(None, "communication rounds, T; absent: by rule", at_least=1)
     participants: int = setting(20, "clients per round, K", at_least=1)
+    most_participations: int | None = setting(
+        None, "rounds a client may take part in; absent: as many as all rounds need", at_least=1
+    )
+    min_participants: int = setting(1, "the run ends when fewer clients have budget left", at_least=1)
+    average_last: int | None = setting(
+        None, "rounds whose models are averaged beside the last one; absent: a quarter", at_least=1
+    )
     seed: int = setting(0, "root of all random streams", at_least=0)
 
 

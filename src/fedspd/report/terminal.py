@@ -7,14 +7,22 @@ from rich.table import Table
 
 
 def privacy_statement(summary: Mapping[str, Any]) -> str:
-    """One sentence: unit, relation, sampling, mechanism, adversary, numbers, and how far they can be relied on."""
+    """One paragraph: unit, relation, sampling, mechanism, adversary, numbers, and how far they can be relied on."""
     if summary["guarantee"] == "none":
         return "No privacy: this run added no noise."
-    return (
-        f"({summary['epsilon']:.4g}, {summary['delta']:g})-differential privacy {summary['guarantee']}, per "
-        f"{summary['unit']}, {summary['relation']} neighbors, records drawn {summary['sampling'].replace('-', ' ')}, "
-        "Gaussian noise on every upload, against anyone who sees all uploads and models; by realized "
-        f"participations the same formula gives up to {summary['epsilon_spent_max']:.4g}. "
+    claim = (
+        f"({summary['epsilon']:.4g}, {summary['delta']:g})-differential privacy, {summary['guarantee']}; unit: one "
+        f"{summary['unit']} of a client; neighbors: {summary['relation']}; records in a round: "
+        f"{summary['sampling'].replace('-', ' ')}; mechanism: {summary['mechanism']} noise on every release; "
+        f"adversary: {summary['adversary']}; accountant: {summary['accountant']}. "
+    )
+    if summary["guarantee"] == "proved":
+        return claim + (
+            f"No client spent more than {summary['epsilon_spent_max']:.4g}, "
+            f"{'scaling included' if summary['scaling_charged'] else 'and nothing else was computed from records'}."
+        )
+    return claim + (
+        f"By realized participations the same formula gives up to {summary['epsilon_spent_max']:.4g}. "
         "The published composition does not hold (docs/privacy.md): do not rely on it for real records."
     )
 
@@ -29,7 +37,8 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
         "algorithm": summary["algorithm"],
         "clients": f"{summary['clients']} ({summary['participants']} per round, {summary['rounds']} rounds)",
         "test accuracy": f"{100 * summary['test_accuracy']:.2f} %"
-        f"  (majority class {100 * summary['majority_accuracy']:.2f} %)",
+        f"  (averaged over the last rounds {100 * summary['test_accuracy_average']:.2f} %, "
+        f"majority class {100 * summary['majority_accuracy']:.2f} %)",
         "objective": f"{summary['objective']:.4f}",
         "ALFV": f"{summary['alfv']:.4f}",
         "|x0|": f"{summary['weights_norm']:.4g}",
@@ -42,6 +51,9 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
         )
         for name, condition in measured["conditions"].items():
             rows[name] = f"{'holds' if condition['holds'] else 'fails'}: {condition['detail']}"
+    if summary["stopped"]:
+        rows["stopped"] = summary["stopped"]
+    rows["noise multiplier"] = f"{summary['noise_multiplier']:.5g}"
     rows["epsilon per round"] = f"{summary['epsilon_per_round']:.4g}"
     rows["wall time"] = f"{summary['wall_seconds']:.2f} s"
     for name, value in rows.items():

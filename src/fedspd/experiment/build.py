@@ -1,0 +1,79 @@
+"""A configuration made concrete: data dealt out, method and plan built, nothing run yet."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fedspd.config import Config
+from fedspd.data import Shards, Table, split
+from fedspd.engine import Simulation, stream
+from fedspd.engine.books import Gate
+from fedspd.errors import InputError
+from fedspd.privacy import ProvedPlan, Published, PublishedPlan
+from fedspd.privacy.ledger import Ledger
+from fedspd.problem import LOSSES, Loss, Regularizer, make_regularizer, reference_solver
+
+PARTITION_OPTIONS = ("alpha", "at_least", "shards_per_client", "column", "exponent")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What a run needs, and what its summary says besides the simulation."""
+
+    config: Config
+    simulation: Simulation
+    plan: PublishedPlan | ProvedPlan
+    formulas: Published | None  # the paper's numbers, for the published method
+    columns: tuple[str, ...]
+    classes: tuple[str, ...]
+    gate: Gate | None = None
+
+
+def prepare_experiment(config: Config, ledger: Ledger | None = None) -> Experiment:
+    """Load, deal out and check everything; refuses bad input before any work is done.
+
+    Args:
+        config: what to build.
+        ledger: what every proved release is charged to; None keeps counts in memory.
+    """
+    from fedspd.experiment import proved, published
+
+    if config.algorithm.name == "fedspd":
+        return proved.build(config, ledger)
+    if ledger is not None:
+        raise InputError(
+            f"a ledger takes proved events only, got the method {config.algorithm.name!r}, whose guarantee is as "
+            "published; leave out --ledger."
+        )
+    return published.build(config)
+
+
+def deal(config: Config, train: Table) -> Shards:
+    """The training records, handed out to clients."""
+    options = {key: getattr(config.partition, key) for key in PARTITION_OPTIONS}
+    return split(
+        train,
+        config.partition.kind,
+        config.partition.clients,
+        stream(config.run.seed, "partition"),
+        **{key: value for key, value in options.items() if value is not None},
+    )
+
+
+def problem_parts(config: Config, classes: int) -> tuple[Loss, Regularizer]:
+    """The loss and one client's regularizer."""
+    problem = config.problem
+    if problem.regularizer == "elastic-net" and problem.ratio > 1:
+        raise InputError(f"problem.ratio must be at most 1, got {problem.ratio}.")
+    loss = LOSSES[problem.loss](classes)
+    regularizer = make_regularizer(problem.regularizer, problem.strength, problem.ratio)
+    regularizer = regularizer.scaled(1 / config.partition.clients if problem.per_client == "share" else 1.0)
+    if config.metrics.criterion:
+        reference_solver(loss, regularizer, config.partition.clients)  # refuses now what it could not solve later
+    return loss, regularizer
+
+
+def required(value: Any, name: str) -> Any:
+    """A setting that this method cannot do without."""
+    if value is None:
+        raise InputError(f"{name} is needed by this method, got none; set it.")
+    return value

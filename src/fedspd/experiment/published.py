@@ -1,0 +1,112 @@
+"""Build FedSPD-DP as published, with the paper's plan."""
+
+from dataclasses import asdict, dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from fedspd.algorithms import FedSPDPublished
+from fedspd.config import Config
+from fedspd.data import Shards, prepare
+from fedspd.engine import Simulation
+from fedspd.errors import InputError
+from fedspd.experiment.build import Experiment, deal, problem_parts, required
+from fedspd.privacy import Published, PublishedPlan, plan_as_published
+from fedspd.problem import Objective
+
+PREPARE_OPTIONS = ("name", "columns", "log_capital", "scaling", "bias", "row_norm")
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same γ in every round."""
+
+    value: float
+
+    def inverse_step(self, round: Any) -> float:
+        """γ, whatever the round."""
+        return self.value
+
+
+def build(config: Config) -> Experiment:
+    """Data, method and the paper's plan."""
+    _check(config)
+    options = asdict(config.data)
+    train, test = prepare(**{key: options[key] for key in PREPARE_OPTIONS})
+    shards = deal(config, train)
+    loss, regularizer = problem_parts(config, len(train.classes))
+    plan = make_plan(config, shards)
+    formulas = make_formulas(config, plan, shards, train.features.shape[1] * loss.outputs)
+    gamma = config.algorithm.inverse_step
+    algorithm = FedSPDPublished(
+        objective=Objective(loss, regularizer, config.problem.clip_norm),
+        clients=shards.clients,
+        penalty=formulas.penalty,
+        local_steps=config.algorithm.local_steps,
+        schedule=formulas if gamma is None else Constant(gamma),
+    )
+    simulation = Simulation(
+        shards=shards,
+        test=test,
+        algorithm=algorithm,
+        plan=plan,
+        batch_size=config.algorithm.batch_size,
+        participants=config.run.participants,
+        rounds=required(config.run.rounds, "run.rounds"),
+        seed=config.run.seed,
+        objective_every=config.metrics.objective_every,
+    )
+    simulation.check()
+    return Experiment(config, simulation, plan, formulas, train.columns, train.classes)
+
+
+def make_plan(config: Config, shards: Shards) -> PublishedPlan:
+    """The paper's plan, with the paper's average shard size and expected participations."""
+    return plan_as_published(
+        config.privacy.epsilon,
+        config.privacy.budget,
+        config.privacy.delta,
+        config.algorithm.sampling,
+        config.algorithm.local_steps * required(config.algorithm.batch_size, "algorithm.batch_size"),
+        np.asarray(shards.sizes),
+        required(config.run.rounds, "run.rounds") * config.run.participants / shards.clients,
+    )
+
+
+def make_formulas(config: Config, plan: PublishedPlan, shards: Shards, dimension: int) -> Published:
+    """The public numbers behind the paper's γ, σ and Theorem 2."""
+    return Published(
+        epsilon=plan.epsilon_per_round,
+        delta=plan.delta,
+        penalty=required(config.algorithm.penalty, "algorithm.penalty"),
+        local_steps=config.algorithm.local_steps,
+        batch_size=required(config.algorithm.batch_size, "algorithm.batch_size"),
+        dimension=dimension,
+        participation=config.run.participants / shards.clients,
+        gradient_bound=config.problem.clip_norm,
+        diameter=config.algorithm.diameter,
+        dual_diameter=config.algorithm.dual_diameter,
+        gradient_deviation=config.algorithm.gradient_deviation,
+    )
+
+
+def _check(config: Config) -> None:
+    if config.data.scaling == "noisy-moments":
+        raise InputError(
+            "data.scaling = noisy-moments belongs to the proved method, got it with the published one; use z-score."
+        )
+    if config.algorithm.sampling == "poisson":
+        raise InputError("the paper has no Poisson sampling, got it; use without-replacement or with-replacement.")
+    if config.problem.clip_norm < inf:
+        return
+    if config.privacy.epsilon < inf:
+        raise InputError(
+            "problem.clip_norm must be finite when privacy.epsilon is, since noise must cover the largest gradient, "
+            "got inf; set a finite clip_norm, or epsilon = inf for no privacy."
+        )
+    if config.algorithm.inverse_step is None:
+        raise InputError(
+            "problem.clip_norm must be finite when algorithm.inverse_step is absent, since Theorem 2's step size "
+            "depends on it, got inf; set a finite clip_norm or an inverse_step."
+        )

@@ -1,0 +1,105 @@
+"""The numbers a run is remembered by."""
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from fedspd.engine import Convergence, Outcome
+from fedspd.engine.diagnostics import accuracies
+from fedspd.experiment.build import Experiment
+from fedspd.privacy import ProvedPlan, PublishedPlan
+from fedspd.privacy.accounting import spent
+from fedspd.results import COLUMNS
+
+ADVERSARY = "anyone who sees every upload and every model, the server included"
+
+
+def summarize(
+    experiment: Experiment, outcome: Outcome, average: np.ndarray, measured: Convergence | None, wall_seconds: float
+) -> dict[str, Any]:
+    """Privacy first, then what was reached."""
+    simulation, history = experiment.simulation, outcome.history
+    shards, algorithm = simulation.shards, simulation.algorithm
+    columns, outputs = shards.features.shape[1], algorithm.objective.loss.outputs
+    return {
+        "algorithm": experiment.config.algorithm.name,
+        **_privacy(experiment, outcome),
+        "rounds": len(outcome.models),
+        "rounds_planned": simulation.rounds,
+        "stopped": _stopped(experiment, outcome),
+        "clients": shards.clients,
+        "participants": simulation.participants,
+        "participations_max": int(outcome.participations.max()),
+        "uploads": int(outcome.participations.sum()),
+        "records_min": int(shards.sizes.min()),
+        "records_max": int(shards.sizes.max()),
+        "dimension": columns * outputs,
+        "penalty": algorithm.penalty,
+        "inverse_step": history.last("inverse_step"),
+        "test_accuracy": history.last("test_accuracy"),
+        "test_accuracy_average": float(accuracies(algorithm.objective.loss, simulation.test, average[None])[0]),
+        "majority_accuracy": float(np.bincount(simulation.test.labels).max() / len(simulation.test)),
+        "objective": history.last("objective"),
+        "alfv": history.last("alfv"),
+        "consensus_error": history.last("consensus_error"),
+        "weights_norm": history.last("weights_norm"),
+        "clipped_share": float(np.mean(history["clipped_share"])),
+        "convergence": None if measured is None else asdict(measured),
+        "wall_seconds": wall_seconds,
+        "seed": simulation.seed,
+        "columns": COLUMNS,
+    }
+
+
+def _privacy(experiment: Experiment, outcome: Outcome) -> dict[str, Any]:
+    plan, history = experiment.plan, outcome.history
+    common = {
+        "guarantee": plan.guarantee,
+        "delta": plan.delta,
+        "unit": "record",
+        "relation": plan.relation,
+        "sampling": plan.sampling,
+        "mechanism": "Gaussian",
+        "adversary": ADVERSARY,
+        "epsilon_spent_max": history.last("epsilon_max"),
+        "epsilon_spent_mean": history.last("epsilon_mean"),
+    }
+    if isinstance(plan, ProvedPlan):
+        return common | _proved(plan)
+    return common | _published(experiment, plan)
+
+
+def _proved(plan: ProvedPlan) -> dict[str, Any]:
+    one_round = max(spent([(group.event, 1)], plan.delta).epsilon for group in plan.groups)
+    return {
+        "epsilon": float(plan.budgets.max()),
+        "epsilon_per_round": one_round,
+        "noise_multiplier": float(plan.noise_multipliers.max()),
+        "accountant": plan.accountant,
+        "scaling_charged": any(group.moments is not None for group in plan.groups),
+    }
+
+
+def _published(experiment: Experiment, plan: PublishedPlan) -> dict[str, Any]:
+    """What the paper would state: Theorem 1 at the average shard and p T participations."""
+    simulation = experiment.simulation
+    shards = simulation.shards
+    expected = simulation.rounds * simulation.participants / shards.clients
+    return {
+        "epsilon": float(plan.stated(len(shards.labels) / shards.clients, expected)),
+        "epsilon_per_round": plan.epsilon_per_round,
+        "noise_multiplier": plan.noise_multiplier,
+        "accountant": "published",
+        "scaling_charged": False,
+    }
+
+
+def _stopped(experiment: Experiment, outcome: Outcome) -> str | None:
+    done, planned = len(outcome.models), experiment.simulation.rounds
+    if done == planned:
+        return None
+    return (
+        f"after {done} of {planned} rounds: fewer than {experiment.simulation.min_participants} clients had budget "
+        "left for another round"
+    )

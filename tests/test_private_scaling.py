@@ -1,0 +1,92 @@
+"""In the proved mode nothing is computed from records without noise and a charge."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from fedspd import config
+from fedspd.algorithms import Moments
+from fedspd.data import declare, finish
+from fedspd.experiment import prepare_experiment
+from fedspd.privacy.sensitivity import moment_sums
+from fedspd.typing import Query, Release
+
+DECLARED = declare("published", log_capital=True)
+MOMENTS = Moments(DECLARED.numeric, DECLARED.categorical, floor=0.3)
+
+
+def test_declared_features_keep_to_their_public_ranges_on_both_tables() -> None:
+    for table in (DECLARED.train, DECLARED.test):
+        numeric = table.features[:, DECLARED.numeric]
+        assert numeric.min() >= -1
+        assert numeric.max() <= 1
+        assert set(np.unique(table.features[:, ~DECLARED.numeric])) == {0.0, 1.0}
+    assert (int(DECLARED.numeric.sum()), DECLARED.categorical) == (5, 7)
+
+
+def test_the_sensitivity_of_adults_moments_is_the_root_of_34() -> None:
+    assert pytest.approx(34**0.5) == MOMENTS.sensitivity
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "zero-out"])
+def test_no_record_moves_the_moments_further_and_a_worst_case_attains_it(relation: str) -> None:
+    """Two categorical columns of three levels (one dropped) and one numeric column, on a grid of all records."""
+    levels = [np.zeros(2), np.array([1.0, 0.0]), np.array([0.0, 1.0])]
+    rows = np.array([
+        [*first, *second, u] for first, second, u in product(levels, levels, np.linspace(-1, 1, 41))
+    ])  # fmt: skip
+    moments = Moments(np.array([False] * 4 + [True]), 2, 0.1, relation)
+    sums = np.asarray(moments.query(rows, np.arange(len(rows) + 1)).value)
+    others = sums if relation == "replace-one" else np.zeros((1, sums.shape[1]))
+    moved = np.linalg.norm(sums[:, None] - others[None], axis=2)
+    assert moved.max() == pytest.approx(moment_sums(relation, 2, 1))
+
+
+def test_moments_without_noise_are_the_columns_means_and_deviations() -> None:
+    features = DECLARED.train.features
+    query = MOMENTS.query(features, np.array([0, 10_000, len(features)]))
+    mean, deviation = MOMENTS.scaling(Release(query.value), len(features))
+    np.testing.assert_allclose(mean, features.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(deviation, np.maximum(features.std(axis=0), 0.3), atol=1e-9)
+
+
+def test_rows_never_exceed_the_declared_norm_and_carry_the_bias_in_full() -> None:
+    rows = finish(DECLARED.train.features, np.zeros(81), np.full(81, 0.3), bias=0.25, row_norm=1.0)
+    assert np.linalg.norm(rows, axis=1).max() <= 1 + 1e-12
+    assert (rows[:, -1] == 0.25).all()
+
+
+def test_the_scaling_of_a_proved_run_depends_on_records_through_the_noised_sums_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Freeze the release: then all features of the run follow from the declared rows alone."""
+    settings = config.load("proved", {"partition.clients": 10, "run.participants": 2, "run.rounds": 5})
+    frozen = Release(np.full((10, 86), 1000.0))
+    monkeypatch.setattr("fedspd.experiment.proved.gaussian", lambda query, scale, normals: frozen)
+    simulation = prepare_experiment(settings).simulation
+    mean, deviation = replace(MOMENTS, floor=settings.data.deviation_floor).scaling(frozen, 32561)
+    rows = DECLARED.train.features[simulation.shards.order]
+    np.testing.assert_array_equal(simulation.shards.features, finish(rows, mean, deviation, 0.25, 1.0))
+
+
+def test_planting_a_scaling_that_skips_the_noise_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same check on a program that scales by the records themselves fails."""
+    settings = config.load("proved", {"partition.clients": 10, "run.participants": 2, "run.rounds": 5})
+    frozen = Release(np.full((10, 86), 1000.0))
+
+    def leaking(self: Moments, features: np.ndarray, offsets: np.ndarray) -> Query:
+        leak.append(features.mean(axis=0))
+        return query(self, features, offsets)
+
+    leak: list[np.ndarray] = []
+    query, scaling = Moments.query, Moments.scaling
+    monkeypatch.setattr(Moments, "query", leaking)
+    monkeypatch.setattr(Moments, "scaling", lambda *args: (leak[0], scaling(*args)[1]))
+    monkeypatch.setattr("fedspd.experiment.proved.gaussian", lambda query, scale, normals: frozen)
+    simulation = prepare_experiment(settings).simulation
+    monkeypatch.setattr(Moments, "scaling", scaling)
+    mean, deviation = replace(MOMENTS, floor=settings.data.deviation_floor).scaling(frozen, 32561)
+    rows = DECLARED.train.features[simulation.shards.order]
+    assert not np.array_equal(simulation.shards.features, finish(rows, mean, deviation, 0.25, 1.0))
