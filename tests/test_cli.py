@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from fedspd import config as configuration
+from fedspd.privacy.ledger import verify
 from fedspd.results import COLUMNS
 from tests.command import SCRIPT, Finished, environment, run_all
 
@@ -24,12 +25,14 @@ CASES: dict[str, tuple[str, ...]] = {
     "again": (*RUN, "--quiet"),
     "other seed": (*RUN, "--json", "--set", "run.seed=1"),
     "from its config": ("run", "../first/run/config.toml", "--out", "run", "--json"),
-    "plain": ("run", *SMALL, "--out", "new/[bold]run"),
-    "no noise": ("run", *SMALL, "--set", "privacy.epsilon=inf", "--json"),
+    "plain": ("run", "published", *SMALL, "--out", "new/[bold]run"),
+    "no noise": ("run", "published", *SMALL, "--set", "privacy.epsilon=inf", "--json"),
     "with criterion": (
-        "run", "--set", "run.rounds=3", "--set", "problem.loss=least-squares",
+        "run", "published", "--set", "run.rounds=3", "--set", "problem.loss=least-squares",
         "--set", "problem.regularizer=squared-l2", "--out", "run", "--json",
     ),
+    "proved": ("run", *SMALL, "--out", "run"),
+    "proved json": ("run", *SMALL, "--out", "run", "--json", "--ledger", "shared.sqlite"),
     "help": ("--help",),
     "run help": ("run", "--help"),
     "settings": ("settings",),
@@ -134,7 +137,7 @@ def test_quiet_prints_nothing_but_writes_the_run(done: dict[str, Finished]) -> N
 def test_in_a_pipe_the_summary_has_no_progress_bar_and_no_colors(done: dict[str, Finished]) -> None:
     plain = done["plain"].out
     assert "test accuracy" in plain
-    assert "Privacy: (1, 0.0001)-differential privacy as published, per record" in plain
+    assert "Privacy: (1, 0.0001)-differential privacy, as published; unit: one record" in plain
     assert not set(plain) & set("\x1b\r━╸╺█")
 
 
@@ -182,11 +185,30 @@ def test_the_criterion_stands_beside_the_theorem_with_its_conditions(done: dict[
 
 def test_help_shows_examples_that_name_real_commands(done: dict[str, Finished]) -> None:
     assert "Examples:" in done["help"].out
-    assert "fedspd run published" in done["help"].out
+    assert "fedspd run" in done["help"].out
     assert "fedspd run published --set privacy.epsilon=3 --set run.participants=50" in done["run help"].out
     assert all(option in done["run help"].out for option in ("--set", "--out", "--json", "--quiet"))
 
 
 def test_settings_lists_every_key_and_the_presets(done: dict[str, Finished]) -> None:
     assert all(f"\n{name} " in done["settings"].out for name, _, _ in configuration.describe())
-    assert "Presets: published" in done["settings"].out
+    assert "Presets: proved, published" in done["settings"].out
+
+
+def test_without_a_preset_the_proved_method_runs_at_one_and_1e_5_and_keeps_its_ledger(
+    done: dict[str, Finished],
+) -> None:
+    folder = done["proved"].folder / "run"
+    assert {path.name for path in folder.iterdir()} == FILES | {"ledger.sqlite"}
+    summary = strict_json((folder / "summary.json").read_text())
+    assert (summary["algorithm"], summary["guarantee"]) == ("fedspd", "proved")
+    assert (summary["epsilon"], summary["delta"], summary["relation"]) == (1.0, 1e-5, "replace-one")
+    assert summary["epsilon_spent_max"] <= 1.0
+    assert "(1, 1e-05)-differential privacy, proved; unit: one record of a client" in done["proved"].out
+    assert verify(folder / "ledger.sqlite").clients == 100
+
+
+def test_a_shared_ledger_stays_where_it_is_and_is_charged_like_the_runs_own(done: dict[str, Finished]) -> None:
+    shared = done["proved json"].folder / "shared.sqlite"
+    assert {path.name for path in (done["proved json"].folder / "run").iterdir()} == FILES
+    assert verify(shared).charges == verify(done["proved"].folder / "run" / "ledger.sqlite").charges == 160

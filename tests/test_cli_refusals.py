@@ -49,9 +49,12 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "setting without a value": (settings("run.seed"), "must look like section.key=value, got 'run.seed'."),
     "setting without a section": (settings("seed=1"), "must be named section.key, got 'seed'; for example run.seed."),
     "unknown preset": (("run", "publishd"), "got 'publishd' (No such file or directory); did you mean 'published'?"),
-    "missing file": (("run", "missing.toml"), "got 'missing.toml' (No such file or directory); known are published."),
+    "missing file": (
+        ("run", "missing.toml"),
+        "got 'missing.toml' (No such file or directory); known are proved, published.",
+    ),
     "name too long": (("run", LONG), f"expected a TOML file or a preset, got '{LONG}' (File name too long)"),
-    "folder as config": (("run", "folder"), "got 'folder' (Is a directory); known are published."),
+    "folder as config": (("run", "folder"), "got 'folder' (Is a directory); known are proved, published."),
     "config in another encoding": (("run", "latin.toml"), "got 'latin.toml' (not UTF-8 text)"),
     "invalid TOML": (("run", "broken.toml"), "broken.toml is not valid TOML: "),
     "number for a section": (

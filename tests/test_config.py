@@ -60,7 +60,7 @@ def test_a_config_written_as_toml_and_read_back_is_the_same(values: dict[str, di
 
 def test_nothing_given_means_the_defaults() -> None:
     assert parse({}) == Config()
-    assert parse({"run": {}}).run.rounds == 100
+    assert parse({"run": {}}).run.participants == 20
 
 
 def test_there_are_presets_and_every_one_parses() -> None:
@@ -80,7 +80,7 @@ def test_the_published_preset_is_the_papers_setup() -> None:
 def test_the_description_names_every_key_once_with_its_default_and_a_meaning() -> None:
     rows = {name: (default, meaning) for name, default, meaning in describe()}
     assert list(rows) == [f"{section}.{key.name}" for section, key in KEYS]
-    assert rows["run.rounds"] == ("100", "communication rounds, T")
+    assert rows["run.participants"] == ("20", "clients per round, K")
     assert rows["data.row_norm"][0] == ""
     assert "share | full" in rows["problem.per_client"][1]
     assert all(meaning for _, meaning in rows.values())
@@ -90,7 +90,10 @@ REFUSED = {
     "unknown section": ({"privcy": {}}, "unknown section [privcy]; did you mean 'privacy'?"),
     "section like no other": ({"xyz": {}}, "unknown section [xyz]; known are data, partition, problem, algorithm,"),
     "unknown key": ({"privacy": {"epsilom": 1.0}}, "unknown key privacy.epsilom; did you mean 'epsilon'?"),
-    "key of another section": ({"run": {"qqqq": 1}}, "unknown key run.qqqq; known are rounds, participants, seed."),
+    "key of another section": (
+        {"run": {"qqqq": 1}},
+        "unknown key run.qqqq; known are rounds, participants, most_participations,",
+    ),
     "section that is no table": ({"run": 3}, "[run] must be a table of keys, got 3;"),
     "text for a number": ({"privacy": {"epsilon": "1"}}, "privacy.epsilon must be a number, got '1'."),
     "fraction for a whole number": ({"run": {"rounds": 1.5}}, "run.rounds must be a whole number, got 1.5."),

@@ -1,11 +1,11 @@
 """The `fedspd` command. Exit codes: 0 done, 2 bad input, 1 anything else."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from datetime import datetime
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -63,38 +63,33 @@ def run(
 ) -> None:
     """Train on simulated clients and write a run folder."""
     from fedspd import experiment, report
+    from fedspd.privacy.ledger import Ledger
     from fedspd.results import RunFolder, to_json
 
     overrides = dict(configuration.parse_override(text) for text in settings or [])
     config = configuration.load(source, overrides)
     target = RunFolder(folder or default_folder(source))
-    with target.staged() as staging, opened_ledger(config, ledger, staging) as book:
-        prepared = experiment.prepare_experiment(config, book)
+    with ExitStack() as stack:
+        staging = cache(lambda: stack.enter_context(target.staged()))
+
+        def open_ledger() -> Ledger:
+            return stack.enter_context(Ledger(ledger or staging() / "ledger.sqlite", create=True))
+
+        keeps_one = ledger is not None or config.algorithm.name == "fedspd"
+        prepared = experiment.prepare_experiment(config, open_ledger if keeps_one else None)
         with Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
             console=err, disable=quiet or as_json or not err.is_terminal, transient=True,
         ) as progress:  # fmt: skip
             task = progress.add_task("rounds", total=prepared.simulation.rounds)
             finished = experiment.execute(prepared, on_round=lambda: progress.advance(task))
-        report.save_run(finished, staging)
+        report.save_run(finished, staging())
     if as_json:
         print(to_json({**finished.summary, "folder": str(target.path)}))
     elif not quiet:
         out.print(report.summary_table(finished.summary))
         out.print(f"\nPrivacy: {report.privacy_statement(finished.summary)}")
         out.print(f"\nWritten to {target.path}", highlight=False, markup=False)
-
-
-@contextmanager
-def opened_ledger(config: configuration.Config, named: Path | None, folder: Path) -> Iterator[Any]:
-    """The ledger named on the command line, or one of the run's own; none for a method without proved events."""
-    from fedspd.privacy.ledger import Ledger
-
-    if named is None and config.algorithm.name != "fedspd":
-        yield None
-        return
-    with Ledger(named or folder / "ledger.sqlite", create=True) as ledger:
-        yield ledger
 
 
 @app.command(epilog="Examples:\n\n    fedspd settings")

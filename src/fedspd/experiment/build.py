@@ -1,5 +1,6 @@
 """A configuration made concrete: data dealt out, method and plan built, nothing run yet."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,18 +29,19 @@ class Experiment:
     gate: Gate | None = None
 
 
-def prepare_experiment(config: Config, ledger: Ledger | None = None) -> Experiment:
+def prepare_experiment(config: Config, open_ledger: Callable[[], Ledger] | None = None) -> Experiment:
     """Load, deal out and check everything; refuses bad input before any work is done.
 
     Args:
         config: what to build.
-        ledger: what every proved release is charged to; None keeps counts in memory.
+        open_ledger: gives the ledger that every proved release is charged to, opened only when everything
+            else was found good; None keeps counts in memory.
     """
     from fedspd.experiment import proved, published
 
     if config.algorithm.name == "fedspd":
-        return proved.build(config, ledger)
-    if ledger is not None:
+        return proved.build(config, open_ledger)
+    if open_ledger is not None:
         raise InputError(
             f"a ledger takes proved events only, got the method {config.algorithm.name!r}, whose guarantee is as "
             "published; leave out --ledger."

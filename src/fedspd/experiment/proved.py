@@ -1,5 +1,6 @@
 """Build FedSPD-DP with released state: nothing is computed from records without being charged."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -19,7 +20,7 @@ from fedspd.privacy.ledger import Budget, Ledger
 from fedspd.problem import Objective
 
 
-def build(config: Config, ledger: Ledger | None) -> Experiment:
+def build(config: Config, open_ledger: Callable[[], Ledger] | None) -> Experiment:
     """Public schema, plan, charged scaling, method."""
     _check(config)
     declared = declare(config.data.columns, config.data.log_capital)  # pyright: ignore[reportArgumentType]
@@ -37,7 +38,6 @@ def build(config: Config, ledger: Ledger | None) -> Experiment:
         config.privacy.noise_multiplier,
         config.privacy.accountant,
     )
-    gate = None if ledger is None else open_gate(ledger, plan, config, shards.clients)
     crowding = 1.0 if sampling.max_batch is None else sampling.max_batch / required(sampling.batch_size, "batch_size")
     algorithm = FedSPD(
         objective=Objective(loss, regularizer, config.problem.clip_norm),
@@ -63,6 +63,7 @@ def build(config: Config, ledger: Ledger | None) -> Experiment:
         min_participants=config.run.min_participants,
     )
     simulation.check()
+    gate = None if open_ledger is None else open_gate(open_ledger(), plan, config, shards.clients)
     scaled = scale(config, declared, simulation, plan, gate)
     columns = (*declared.train.columns, *(("bias",) if config.data.bias else ()))
     return Experiment(config, scaled, plan, None, columns, declared.train.classes, gate)

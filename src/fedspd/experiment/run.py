@@ -46,7 +46,7 @@ def run(
         ledger: what proved releases are charged to; None keeps counts in memory.
     """
     config = source if isinstance(source, Config) else configuration.load(source, overrides)
-    return execute(prepare_experiment(config, ledger), on_round)
+    return execute(prepare_experiment(config, None if ledger is None else lambda: ledger), on_round)
 
 
 def execute(experiment: Experiment, on_round: Callable[[], Any] = lambda: None) -> Run:

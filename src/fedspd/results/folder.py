@@ -6,7 +6,7 @@ import os
 import platform
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -39,12 +39,16 @@ class RunFolder:
         """A folder beside the target to write into; it takes the target's place at the end, or vanishes."""
         target = self.path.resolve()
         staging = target.with_name(f".{target.name}.{os.getpid()}")
+        made = [folder for folder in staging.parents if not folder.exists()]
         staging.mkdir(parents=True)
         try:
             yield staging
             staging.replace(target)
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
+            for folder in made:
+                with suppress(OSError):  # another run may have moved in
+                    folder.rmdir()
             raise
 
 
