@@ -1,5 +1,6 @@
 """The documents are true: their programs run, their numbers come out, their links lead somewhere."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -18,7 +19,6 @@ import pytest
 import fedspd
 from fedspd import config
 from fedspd.algorithms import Algorithm
-from fedspd.report import save_run
 from fedspd.results import COLUMNS
 
 ROOT = Path(__file__).parents[1]
@@ -193,14 +193,15 @@ def test_the_columns_of_a_history_are_described_with_their_kind() -> None:
 
 
 def test_the_files_and_the_summary_of_a_run_folder_are_described(elsewhere: Path) -> None:
-    run = fedspd.run("published", {"run.rounds": 1, "metrics.criterion": False})
     page = "docs/how-to/run-folder.md"
     keys = {row[0]: row[1] for row in table(page, "| Key |")}
-    assert set(keys) == set(run.summary)
+    files = {row[0] for row in table(page, "| File |")}
     assert all(keys[name] == kind for name, kind in COLUMNS.items() if name in keys)
-    (elsewhere / "one").mkdir()
-    save_run(run, elsewhere / "one")
-    assert {row[0] for row in table(page, "| File |")} == {path.name for path in (elsewhere / "one").iterdir()}
+    for preset, others in (("proved", set()), ("published", {"ledger.sqlite"})):
+        command = f"$ fedspd run {preset} --out {preset} --set run.rounds=1 --set metrics.criterion=false"
+        run_console(Block("console", command, 1, None), page)
+        assert set(keys) == set(json.loads((elsewhere / preset / "summary.json").read_text()))
+        assert files - others == {path.name for path in (elsewhere / preset).iterdir()}
 
 
 def test_all_33_open_places_of_the_paper_are_settled_once_each() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedspd import config
-from fedspd.algorithms import Moments
+from fedspd.algorithms import Moments, choose_levels
 from fedspd.data import declare, finish
 from fedspd.experiment import prepare_experiment
 from fedspd.privacy.sensitivity import moment_sums
@@ -90,3 +90,23 @@ def test_planting_a_scaling_that_skips_the_noise_is_seen(monkeypatch: pytest.Mon
     mean, deviation = replace(MOMENTS, floor=settings.data.deviation_floor).scaling(frozen, 32561)
     rows = DECLARED.train.features[simulation.shards.order]
     assert not np.array_equal(simulation.shards.features, finish(rows, mean, deviation, 0.25, 1.0))
+
+
+def test_levels_are_left_out_exactly_where_noise_would_drown_them() -> None:
+    """Public numbers alone decide: at (1, 1e-4) over 100 clients of 325 records they stay, at (0.1, 1e-4) they go."""
+    assert choose_levels(MOMENTS, 3.1858 / 0.1**0.5, 32561, 100).levels
+    assert not choose_levels(MOMENTS, 24.509 / 0.1**0.5, 32561, 100).levels
+
+
+def test_without_levels_the_release_has_numeric_columns_only_and_less_sensitivity() -> None:
+    fewer = replace(MOMENTS, levels=False)
+    features = DECLARED.train.features
+    query = fewer.query(features, np.array([0, 10_000, len(features)]))
+    assert np.asarray(query.value).shape == (2, 10)
+    assert fewer.sensitivity == pytest.approx(20**0.5)
+    mean, deviation = fewer.scaling(Release(query.value), len(features))
+    numeric = DECLARED.numeric
+    np.testing.assert_allclose(mean[numeric], features.mean(axis=0)[numeric], atol=1e-12)
+    np.testing.assert_allclose(deviation[numeric], np.maximum(features.std(axis=0)[numeric], 0.3), atol=1e-9)
+    assert (mean[~numeric] == 0).all()
+    assert (deviation[~numeric] == 0.5).all()

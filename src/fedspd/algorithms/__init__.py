@@ -7,6 +7,6 @@ nothing at random.
 from fedspd.algorithms.base import Algorithm, PrimalDual
 from fedspd.algorithms.fedspd import FedSPD
 from fedspd.algorithms.fedspd_published import FedSPDPublished
-from fedspd.algorithms.moments import Moments
+from fedspd.algorithms.moments import Moments, choose_levels
 
-__all__ = ["Algorithm", "FedSPD", "FedSPDPublished", "Moments", "PrimalDual"]
+__all__ = ["Algorithm", "FedSPD", "FedSPDPublished", "Moments", "PrimalDual", "choose_levels"]

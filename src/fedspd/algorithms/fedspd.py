@@ -2,10 +2,10 @@ r"""FedSPD-DP with released state: the variant whose privacy is proved (`docs/pr
 
 The primal is perturbed first, and everything a client keeps follows from the perturbed value:
 
-    x̄    = mean of Q proximal steps, begun at x_0 (or at the client's last x̃)       eq. (9a)-(9b)
+    x̄    = mean of Q proximal steps, begun at x_0 (or at the client's last x̃)     eq. (13a)-(13b)
     x̃    = x̄ + N(0, σ²)                                      the only access to the records
     λ    <- λ + ρ (x_0 - x̃)                                                             line 16
-    y     = x̃ - λ/ρ                                                        the upload, eq. (10)
+    y     = x̃ - λ/ρ                                                        the upload, eq. (14)
 
 The server averages the latest y of all clients, as published.
 

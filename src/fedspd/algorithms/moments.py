@@ -6,12 +6,17 @@ whole shard; the server adds up the noised sums and divides by the public number
 Released: the sums with noise. Claimed: proved, sensitivity `privacy.sensitivity.moment_sums`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import sqrt
 
 import numpy as np
 
 from fedspd.privacy.sensitivity import moment_sums
 from fedspd.typing import Query, Release
+
+
+LARGEST_LEVEL_NOISE = 0.05  # on the share of records with a level; most levels are rarer than that
+LEVEL_DEVIATION = 0.5  # the largest a level can have: what is assumed when levels are not released
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,21 +27,34 @@ class Moments:
     categorical: int  # number of one-hot blocks among the others
     floor: float  # least deviation: rarer levels are not blown up further
     relation: str = "replace-one"
+    levels: bool = True  # release the levels too, not only the numeric columns
 
     def query(self, features: np.ndarray, offsets: np.ndarray) -> Query:
         """Sums over each client's rows of one flat table."""
-        terms = np.concatenate([features, features[:, self.numeric] ** 2], axis=1)
+        numbers = features[:, self.numeric]
+        terms = np.concatenate([features if self.levels else numbers, numbers**2], axis=1)
         return Query(np.add.reduceat(terms, offsets[:-1], axis=0), np.zeros(len(offsets) - 1))
 
     @property
     def sensitivity(self) -> float:
         """L2 bound of one client's sums."""
-        return moment_sums(self.relation, self.categorical, int(self.numeric.sum()))
+        return moment_sums(self.relation, self.categorical if self.levels else 0, int(self.numeric.sum()))
 
     def scaling(self, release: Release, records: int) -> tuple[np.ndarray, np.ndarray]:
         """Mean and deviation of every column, from the noised sums alone."""
         total = np.asarray(release.value).sum(axis=0) / records
-        means, squares = np.split(total, [len(self.numeric)])
-        second = means.copy()  # a level squared is itself
+        released = np.ones_like(self.numeric) if self.levels else self.numeric
+        means, second = np.zeros(len(self.numeric)), np.full(len(self.numeric), LEVEL_DEVIATION**2)
+        means[released], squares = np.split(total, [int(released.sum())])
+        second[released] = means[released]  # a level squared is itself
         second[self.numeric] = squares
         return means, np.sqrt(np.maximum(second - means**2, self.floor**2))
+
+
+def choose_levels(moments: Moments, noise_multiplier: float, records: int, clients: int) -> Moments:
+    """Leave levels out where noise would drown them: a rule on public numbers.
+
+    Leaving them out makes the sensitivity, and so the noise on the numeric columns, smaller.
+    """
+    noise = noise_multiplier * moments.sensitivity * sqrt(clients) / records
+    return replace(moments, levels=noise <= LARGEST_LEVEL_NOISE)

@@ -1,4 +1,4 @@
-"""The Q proximal SGD steps on a client's augmented Lagrangian, eq. (9a)-(9b), shared by primal-dual methods."""
+"""The Q proximal SGD steps on a client's augmented Lagrangian, eq. (13a)-(13b), shared by primal-dual methods."""
 
 from typing import Any, NamedTuple
 

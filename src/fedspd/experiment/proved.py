@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 
-from fedspd.algorithms import FedSPD, Moments
+from fedspd.algorithms import FedSPD, Moments, choose_levels
 from fedspd.config import Config
 from fedspd.data import Declared, Shards, Table, declare, finish
 from fedspd.engine import Simulation, stream
@@ -95,6 +95,8 @@ def released_moments(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation of every column from one noised release per client, paid for before it is made."""
     moments = Moments(declared.numeric, declared.categorical, config.data.deviation_floor, plan.relation)
+    largest_multiplier = float(plan.moments_scale(1.0).max())
+    moments = choose_levels(moments, largest_multiplier, len(shards.labels), shards.clients)
     if gate is not None and not gate.charge(0, np.arange(shards.clients)).all():
         raise InputError(
             "every client must have budget for the release of moments, got some without; raise the budget, name a "

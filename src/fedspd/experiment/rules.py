@@ -18,7 +18,7 @@ from fedspd.privacy.accounting import Gaussian, calibrate
 from fedspd.privacy.proved import largest_batch
 from fedspd.problem import Loss
 
-PARTICIPATIONS = 10  # uploads per client when the rounds are left open
+PARTICIPATIONS = 5  # uploads per client when the rounds are left open
 PENALTY_SHARE = 1 / 3  # rho of gamma + rho
 PATH = 2.0  # the path length n eta is PATH / noise^(2/3)
 
