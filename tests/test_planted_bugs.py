@@ -7,6 +7,8 @@ are the ones the suite applies to the real thing.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import sqrt
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,8 @@ from fedspd.privacy.accounting import FixedSize, spent
 from fedspd.problem import Objective, Softmax, Unregularized
 from fedspd.typing import Batches, Private, Query, Release
 from tests.algorithms.neighbors import Shard, replay
+from tests.privacy.accounting.test_accounting_tight import two_pairs_apart
+from tests.privacy.ledger.crashes import Order, kill_workers, prepare, violations
 
 COLUMNS, BATCH = 2, 20
 
@@ -125,6 +129,28 @@ def noise_is_reused(seeds_and_rounds: list[tuple[int, int]]) -> bool:
     return len(set(draws)) < len(draws)
 
 
+def falls_below_the_realized(epsilon: Callable[[FixedSize, int, float], float]) -> bool:
+    """Whether an accountant claims less than an adversary is known to reach."""
+    event, rounds, delta = FixedSize(5.03, 325, 50), 20, 1e-4
+    realized = spent({event: rounds}, delta).lower_bound
+    assert realized is not None
+    return epsilon(event, rounds, delta) < realized
+
+
+def crash_leaves_a_debt(order: Order, debt: str) -> bool:
+    """Kill real processes at random moments: was anything released that the ledger does not know or allow?"""
+    with TemporaryDirectory() as folder:
+        path, releases = Path(folder) / "ledger", Path(folder) / "releases"
+        prepare(path)
+        for attempt in range(10):
+            kill_workers(path, releases, order, kills=20, seed=attempt)
+            if any(violation.startswith(debt) for violation in violations(path, releases)):
+                return True
+            if order == "charge, then release":
+                break  # the truth is killed 200 times in tests/privacy/ledger
+    return False
+
+
 CHECKS: dict[str, tuple[Callable[[], bool], Callable[[], bool]]] = {
     # what was planted: (the check on the truth, the check on the bug); a check says whether it is red
     "noise on the upload but the un-noised dual is kept": (
@@ -163,6 +189,18 @@ CHECKS: dict[str, tuple[Callable[[], bool], Callable[[], bool]]] = {
         lambda: noise_is_reused([(0, 1), (0, 2), (1, 1), (1, 2)]),
         lambda: noise_is_reused([(0, 1), (0, 2), (0, 1), (0, 2)]),
     ),
+    "the two pairs of fixed-size sampling are composed apart": (
+        lambda: falls_below_the_realized(lambda event, rounds, delta: spent({event: rounds}, delta).epsilon),
+        lambda: falls_below_the_realized(two_pairs_apart),
+    ),
+    "the ledger is written after the release": (
+        lambda: crash_leaves_a_debt("charge, then release", "released without a row"),
+        lambda: crash_leaves_a_debt("look, release, then charge", "released without a row"),
+    ),
+    "the budget is checked after the release": (
+        lambda: crash_leaves_a_debt("charge, then release", "released beyond the budget"),
+        lambda: crash_leaves_a_debt("release, then charge", "released beyond the budget"),
+    ),
 }
 
 
@@ -173,8 +211,5 @@ def test_the_truth_is_green_and_the_planted_bug_is_red(bug: str) -> None:
     assert on_bug()
 
 
-# Planted where their machinery lives:
-# - the two pairs of fixed-size sampling composed apart: tests/privacy/accounting/test_accounting_tight.py
-# - ledger written after the release, budget checked after the release: tests/privacy/ledger/test_ledger_crashes.py
-# - the same noise after a resume, on a real ledger: tests/engine/test_budgets.py
-# - a record's value used without being charged: tests/test_private_scaling.py
+# Two more stand where their machinery lives: the same noise after a resume, on a real ledger, in
+# tests/engine/test_budgets.py, and scaling that skips the noise, in tests/test_private_scaling.py.

@@ -14,7 +14,6 @@ import numpy as np
 from fedspd.privacy.sensitivity import moment_sums
 from fedspd.typing import Query, Release
 
-
 LARGEST_LEVEL_NOISE = 0.05  # on the share of records with a level; most levels are rarer than that
 LEVEL_DEVIATION = 0.5  # the largest a level can have: what is assumed when levels are not released
 

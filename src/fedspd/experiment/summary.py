@@ -74,6 +74,7 @@ def _proved(plan: ProvedPlan) -> dict[str, Any]:
     one_round = max(spent([(group.event, 1)], plan.delta).epsilon for group in plan.groups)
     return {
         "epsilon": float(plan.budgets.max()),
+        "epsilon_proved": float(plan.budgets.max()),
         "epsilon_per_round": one_round,
         "noise_multiplier": float(plan.noise_multipliers.max()),
         "accountant": plan.accountant,
@@ -88,6 +89,7 @@ def _published(experiment: Experiment, plan: PublishedPlan) -> dict[str, Any]:
     expected = simulation.rounds * simulation.participants / shards.clients
     return {
         "epsilon": float(plan.stated(len(shards.labels) / shards.clients, expected)),
+        "epsilon_proved": None,  # un-noised state is carried from round to round: no bound is known
         "epsilon_per_round": plan.epsilon_per_round,
         "noise_multiplier": plan.noise_multiplier,
         "accountant": "published",

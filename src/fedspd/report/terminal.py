@@ -22,8 +22,9 @@ def privacy_statement(summary: Mapping[str, Any]) -> str:
             f"{'scaling included' if summary['scaling_charged'] else 'and nothing else was computed from records'}."
         )
     return claim + (
-        f"By realized participations the same formula gives up to {summary['epsilon_spent_max']:.4g}. "
-        "The published composition does not hold (docs/privacy.md): do not rely on it for real records."
+        f"Epsilon as published {summary['epsilon']:.4g}, by realized participations up to "
+        f"{summary['epsilon_spent_max']:.4g}; epsilon proved: none, since un-noised state is carried from round to "
+        "round (docs/privacy.md). Do not rely on it for real records."
     )
 
 
