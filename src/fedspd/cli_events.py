@@ -76,6 +76,14 @@ def rounded(value: float, up: bool) -> str:
     return f"{Decimal(value).quantize(step, ROUND_CEILING if up else ROUND_FLOOR):f}"
 
 
+def reported(value: float | None, up: bool) -> float | None:
+    """A bound to four decimals, or three digits where it is small, that is still a bound."""
+    if value is None or not 0 < value < math.inf:
+        return value
+    step = Decimal(1).scaleb(-4 if value >= 0.01 else math.floor(math.log10(value)) - 2)
+    return float(Decimal(value).quantize(step, ROUND_CEILING if up else ROUND_FLOOR))
+
+
 def _refuse_unused(sampling: Sampling, **options: float | None) -> None:
     """Refuse options that mean nothing here, rather than ignore what the user asked for."""
     meaningful = {

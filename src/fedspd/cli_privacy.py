@@ -21,6 +21,7 @@ from fedspd.cli_events import (
     Records,
     SamplingOption,
     event_of,
+    reported,
     rounded,
 )
 from fedspd.errors import InputError
@@ -89,7 +90,11 @@ def account(
         found = {"epsilon": total, "lower_bound": None, "accountant": "published"}
     else:
         bound = spent({event: participations}, delta, _name(accountant))
-        found = {"epsilon": bound.epsilon, "lower_bound": bound.lower_bound, "accountant": bound.accountant}
+        found = {
+            "epsilon": reported(bound.epsilon, up=True),
+            "lower_bound": reported(bound.lower_bound, up=False),
+            "accountant": bound.accountant,
+        }
     about = {"noise_multiplier": noise_multiplier, "participations": participations, "sampling": sampling.value}
     _print(found | _standing(accountant, event, delta) | about, as_json)
 
