@@ -80,6 +80,12 @@ def test_many_shard_sizes_are_rounded_down_so_that_no_client_gets_too_little_noi
         assert true_cost.epsilon <= 1.0
 
 
+def test_shard_sizes_are_not_rounded_where_a_larger_shard_means_a_larger_chance_of_an_oversized_batch() -> None:
+    sizes = np.arange(60, 80)
+    plan = plan_proved(1.0, 1e-5, Sampling(POISSON, 5, 2, 0.5, max_batch=40), sizes, 2)
+    assert [plan.event(client).records for client in range(20)] == sizes.tolist()  # pyright: ignore
+
+
 def test_events_say_what_the_engine_does() -> None:
     assert Sampling(WHOLE_SHARD).event(325, 2.0) == Gaussian(2.0)
     assert Sampling(WITHOUT_REPLACEMENT, 10, 5, 0.9).event(325, 2.0) == FixedSize(2.0, 325, 50, 5, 0.9)

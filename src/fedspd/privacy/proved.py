@@ -151,7 +151,7 @@ def plan_proved(
         accountant: "pld" or "rdp".
     """
     budgets = np.broadcast_to(np.asarray(epsilon, float), records.shape)
-    sizes = _grouped_sizes(records) if sampling.scheme != WHOLE_SHARD else np.zeros_like(records)
+    sizes = _sizes_that_matter(sampling, records)
     keys, group = np.unique(np.stack([sizes, budgets]), axis=1, return_inverse=True)
     shared = (delta, participations, moments_share, accountant)
     groups = tuple(
@@ -207,9 +207,15 @@ def _round_up(multiplier: float) -> float:
     return float(np.ceil(multiplier / digits) * digits)
 
 
-def _grouped_sizes(records: np.ndarray) -> np.ndarray:
-    """Shard sizes, rounded down to a geometric grid where there are many: epsilon only grows."""
-    if len(np.unique(records)) <= MOST_GROUPS:
+def _sizes_that_matter(sampling: Sampling, records: np.ndarray) -> np.ndarray:
+    """Shard sizes, rounded down to a geometric grid where there are many: a higher rate, so epsilon only grows.
+
+    Not so for the chance of an oversized Poisson batch, which grows with the shard at the same batch
+    size: there every size counts.
+    """
+    if sampling.scheme == WHOLE_SHARD:
+        return np.zeros_like(records)
+    if len(np.unique(records)) <= MOST_GROUPS or sampling.max_batch is not None:
         return records
     low, high = int(records.min()), int(records.max())
     grid = np.unique(np.floor(np.geomspace(low, high, MOST_GROUPS)).astype(records.dtype))

@@ -98,7 +98,8 @@ def refusing(path: Path) -> Iterator[None]:
     except (sqlite3.Error, UnicodeDecodeError) as error:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):
-            raise damaged(path, f"'{error}'") from error
+            # SQLite may quote the damaged bytes themselves, which are nothing to print
+            raise damaged(path, f"'{str(error).partition(' with text')[0]}'") from error
         busy = code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
         remedy = "end the process that holds it" if busy else "check the disk, its space and the file's permissions"
         raise InputError(f"expected to read and write the ledger {path}, got '{error}'; {remedy}.") from error
