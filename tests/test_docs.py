@@ -209,6 +209,18 @@ def test_all_33_open_places_of_the_paper_are_settled_once_each() -> None:
     assert numbers == Counter(range(1, 34))
 
 
+def test_every_test_and_every_planted_bug_that_the_documents_name_exists() -> None:
+    sources = "".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
+    for page, path in PAGES.items():
+        unknown = {
+            name for name in re.findall(r"`(test_[a-z0-9_]{25,})`", path.read_text()) if f"def {name}(" not in sources
+        }
+        assert not unknown, f"{page} names tests that do not exist: {sorted(unknown)}"
+    planted = (ROOT / "tests" / "test_planted_bugs.py").read_text()
+    named = {bug for row in table("docs/privacy.md", "| Claim |") for bug in row[5].split("; ") if bug[0] != "–"}
+    assert named == set(re.findall(r'^    "([^"]+)": \($', planted, re.MULTILINE))
+
+
 def test_every_setting_that_a_page_names_exists() -> None:
     known = {name for name, _, _ in config.describe()}
     named = re.compile(rf"(?:`|--set |\")((?:{'|'.join(config.SECTIONS)})\.(?!png|md|query|settle|merge)[a-z_]+)")
