@@ -8,11 +8,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from fedspd.cli_events import rounded
 from fedspd.cli_privacy import register
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import FixedSize, Gaussian
 from fedspd.privacy.ledger import Budget, Ledger, verify
+from fedspd.report.numbers import rounded
 
 APP = typer.Typer(pretty_exceptions_enable=False)
 register(APP)

@@ -1,7 +1,5 @@
 """Options of the command line that describe how a client draws and perturbs, and the event they make."""
 
-import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,23 +63,6 @@ def event_of(
     if drawn % local_steps:
         raise InputError(f"--drawn must be a multiple of --local-steps {local_steps}, got {drawn}; change either.")
     return Poisson(noise_multiplier, rate, local_steps, contraction, records, drawn // local_steps, max_batch)
-
-
-def rounded(value: float, up: bool) -> str:
-    """A bound with five significant digits that is still a bound: upper ones go up, lower ones down."""
-    if not 0 < value < math.inf:
-        return f"{value:g}"
-    digits = 4 - math.floor(math.log10(value))
-    step = Decimal(1).scaleb(-digits)
-    return f"{Decimal(value).quantize(step, ROUND_CEILING if up else ROUND_FLOOR):f}"
-
-
-def reported(value: float | None, up: bool) -> float | None:
-    """A bound to four decimals, or three digits where it is small, that is still a bound."""
-    if value is None or not 0 < value < math.inf:
-        return value
-    step = Decimal(1).scaleb(-4 if value >= 0.01 else math.floor(math.log10(value)) - 2)
-    return float(Decimal(value).quantize(step, ROUND_CEILING if up else ROUND_FLOOR))
 
 
 def _refuse_unused(sampling: Sampling, **options: float | None) -> None:

@@ -18,9 +18,9 @@ from fedspd.cli_events import (
     Records,
     Sampling,
     event_of,
-    rounded,
 )
 from fedspd.errors import InputError
+from fedspd.report.numbers import rounded
 
 if TYPE_CHECKING:
     from fedspd.privacy.ledger import Statement

@@ -30,13 +30,16 @@ def plan(
     participants: Annotated[int | None, typer.Option(help="clients per round; default: a fifth")] = None,
     rounds: Annotated[int | None, typer.Option(help="communication rounds; default: by rule")] = None,
     clip_norm: Annotated[float, typer.Option(help="record gradients are clipped to this norm")] = 0.5,
+    moments_share: Annotated[float, typer.Option(help="part of the squared budget for noisy moments; 0: none")] = 0.1,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
     """Propose batch size, local steps, rounds, step sizes and noise for a budget, without looking at any record."""
     from fedspd.experiment.planning import proposed_plan
     from fedspd.results import to_json
 
-    proposed = proposed_plan(clients, records, epsilon, delta, participants or max(1, clients // 5), rounds, clip_norm)
+    proposed = proposed_plan(
+        clients, records, epsilon, delta, participants or max(1, clients // 5), rounds, clip_norm, moments_share
+    )
     if as_json:
         print(to_json(proposed))
         return

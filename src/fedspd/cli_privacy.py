@@ -21,10 +21,9 @@ from fedspd.cli_events import (
     Records,
     SamplingOption,
     event_of,
-    reported,
-    rounded,
 )
 from fedspd.errors import InputError
+from fedspd.report.numbers import reported, rounded
 
 if TYPE_CHECKING:
     from fedspd.privacy.accounting import Accountant, Event

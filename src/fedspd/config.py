@@ -51,6 +51,7 @@ class Partition:
     shards_per_client: int | None = setting(None, "label-shards: shards dealt to a client", at_least=1)
     column: str | None = setting(None, "by-column: the categorical column")
     exponent: float | None = setting(None, "power-law: sizes fall like rank^-exponent", at_least=0)
+    seed: int | None = setting(None, "of the deal alone; absent: run.seed", at_least=0)
 
 
 @dataclass(frozen=True)

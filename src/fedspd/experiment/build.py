@@ -56,9 +56,14 @@ def deal(config: Config, train: Table) -> Shards:
         train,
         config.partition.kind,
         config.partition.clients,
-        stream(config.run.seed, "partition"),
+        stream(deal_seed(config), "partition"),
         **{key: value for key, value in options.items() if value is not None},
     )
+
+
+def deal_seed(config: Config) -> int:
+    """The seed that decides which client holds which record."""
+    return config.run.seed if config.partition.seed is None else config.partition.seed
 
 
 def problem_parts(config: Config, classes: int) -> tuple[Loss, Regularizer]:

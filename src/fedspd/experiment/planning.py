@@ -16,7 +16,14 @@ PAPERS_STEPS, PAPERS_BATCH = 5, 10
 
 
 def proposed_plan(
-    clients: int, records: int, epsilon: float, delta: float, participants: int, rounds: int | None, clip_norm: float
+    clients: int,
+    records: int,
+    epsilon: float,
+    delta: float,
+    participants: int,
+    rounds: int | None,
+    clip_norm: float,
+    moments_share: float,
 ) -> dict[str, Any]:
     """Rounds, step sizes, multiplier and noise on the averaged model, beside the paper's at the same step size."""
     if clients < 1 or records < 1:
@@ -26,7 +33,7 @@ def proposed_plan(
     step = step_size(epsilon, delta, clients, records, participations, clip_norm, 1.0)
     gamma, rho = (1 - PENALTY_SHARE) / step, PENALTY_SHARE / step
     sizes = np.full(clients, records)
-    plan = plan_proved(epsilon, delta, Sampling(WHOLE_SHARD), sizes, participations)
+    plan = plan_proved(epsilon, delta, Sampling(WHOLE_SHARD), sizes, participations, moments_share)
     sensitivity = float(proximal_average("replace-one", clip_norm, float(records), 1, gamma, rho))
     noise = averaged_noise(sensitivity, float(plan.noise_multipliers[0]), clients)
     papers = papers_noise(epsilon, delta, clients, records, participations, clip_norm, gamma, rho)

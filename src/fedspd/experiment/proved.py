@@ -1,7 +1,7 @@
 """Build FedSPD-DP with released state: nothing is computed from records without being charged."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -10,13 +10,12 @@ from fedspd.algorithms import FedSPD, Moments, choose_levels
 from fedspd.config import Config
 from fedspd.data import Declared, Shards, Table, declare, finish
 from fedspd.engine import Simulation, stream
-from fedspd.engine.books import Gate
 from fedspd.errors import InputError
 from fedspd.experiment.build import Experiment, deal, problem_parts, required
+from fedspd.experiment.gate import LedgerGate, open_gate
 from fedspd.experiment.rules import Proposal, propose
 from fedspd.privacy import WHOLE_SHARD, ProvedPlan, Sampling, gaussian, plan_proved
-from fedspd.privacy.accounting import Event
-from fedspd.privacy.ledger import Budget, Ledger
+from fedspd.privacy.ledger import Ledger
 from fedspd.problem import Objective
 
 
@@ -70,7 +69,7 @@ def build(config: Config, open_ledger: Callable[[], Ledger] | None) -> Experimen
 
 
 def scale(
-    config: Config, declared: Declared, simulation: Simulation, plan: ProvedPlan, gate: Gate | None
+    config: Config, declared: Declared, simulation: Simulation, plan: ProvedPlan, gate: LedgerGate | None
 ) -> Simulation:
     """Bound every row; before that, scale by moments that all clients release with noise and are charged for."""
     shards, test = simulation.shards, simulation.test
@@ -91,13 +90,13 @@ def scale(
 
 
 def released_moments(
-    config: Config, declared: Declared, shards: Shards, plan: ProvedPlan, gate: Gate | None
+    config: Config, declared: Declared, shards: Shards, plan: ProvedPlan, gate: LedgerGate | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation of every column from one noised release per client, paid for before it is made."""
     moments = Moments(declared.numeric, declared.categorical, config.data.deviation_floor, plan.relation)
     largest_multiplier = float(plan.moments_scale(1.0).max())
     moments = choose_levels(moments, largest_multiplier, len(shards.labels), shards.clients)
-    if gate is not None and not gate.charge(0, np.arange(shards.clients)).all():
+    if gate is not None and not gate.charge_all(0):
         raise InputError(
             "every client must have budget for the release of moments, got some without; raise the budget, name a "
             "new ledger, or set data.scaling = min-max."
@@ -120,44 +119,6 @@ def make_sampling(config: Config, proposal: Proposal) -> Sampling:
         return Sampling(WHOLE_SHARD)
     contraction = proposal.inverse_step / (proposal.inverse_step + proposal.penalty)
     return Sampling(algorithm.sampling, algorithm.batch_size, algorithm.local_steps, contraction, proposal.max_batch)
-
-
-@dataclass(frozen=True)
-class LedgerGate:
-    """A ledger for one run's clients, as the engine sees it. Round 0 is the release of moments."""
-
-    ledger: Ledger
-    plan: ProvedPlan
-    run: str
-    names: tuple[str, ...]
-
-    def charge(self, round: int, clients: np.ndarray) -> np.ndarray:
-        """Charge each client its own event; durable on return."""
-        events = {self.names[client]: self._event(round, client) for client in clients.tolist()}
-        granted = set(self.ledger.charge(self.run, round, "fedspd" if round else "moments", events).granted)
-        return np.array([name in granted for name in events], dtype=bool)
-
-    def _event(self, round: int, client: int) -> Event:
-        group = self.plan.groups[self.plan.group[client]]
-        return group.event if round or group.moments is None else group.moments
-
-
-def open_gate(ledger: Ledger, plan: ProvedPlan, config: Config, clients: int) -> LedgerGate:
-    """Enter every client with its budget and its plan.
-
-    The run is named by its seed: a second run with the same seed would draw the same noise again, and
-    the ledger refuses to charge the same run, round and mechanism twice.
-    """
-    names = tuple(f"client-{number}" for number in range(clients))
-    relation = plan.relation
-    budgets = {
-        name: Budget(budget, plan.delta, relation)  # pyright: ignore[reportArgumentType]
-        for name, budget in zip(names, plan.budgets.tolist(), strict=True)
-    }
-    most = plan.most_participations.tolist()
-    plans = {name: plan.history(int(plan.group[i]), most[i]) for i, name in enumerate(names)}
-    ledger.enter(budgets, plans)
-    return LedgerGate(ledger, plan, f"seed-{config.run.seed}", names)
 
 
 def _check(config: Config) -> None:

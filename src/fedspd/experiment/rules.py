@@ -57,7 +57,7 @@ def _max_batch(config: Config, shards: Shards, participations: int) -> int | Non
     if algorithm.sampling != POISSON or algorithm.local_steps == 1 or algorithm.batch_size is None:
         return None
     return algorithm.max_batch or largest_batch(
-        int(shards.sizes.min()), algorithm.batch_size, algorithm.local_steps, participations, config.privacy.epsilon,
+        int(shards.sizes.max()), algorithm.batch_size, algorithm.local_steps, participations, config.privacy.epsilon,
         config.privacy.delta,
     )  # fmt: skip
 
@@ -75,7 +75,7 @@ def rounds_for(participations: int, participants: int, clients: int) -> int:
 def step_size(
     epsilon: float, delta: float, clients: int, records: float, participations: int, clip_norm: float, row_norm: float
 ) -> float:
-    r"""$\eta$ for a path of length $2\,\nu^{-2/3}$, shared by n participations.
+    r"""$\eta$ for a path of length $2\,\nu^{-2/3}/R^2$, shared by n participations.
 
     $\nu = 2 G z_1/(m\sqrt N)$ is the noise on the model per unit of path, with $z_1$ the multiplier of a
     single release under the whole budget. A longer path leaves less of the optimum undone and more noise;

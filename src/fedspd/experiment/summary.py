@@ -71,7 +71,10 @@ def _privacy(experiment: Experiment, outcome: Outcome) -> dict[str, Any]:
 
 
 def _proved(plan: ProvedPlan) -> dict[str, Any]:
-    one_round = max(spent([(group.event, 1)], plan.delta).epsilon for group in plan.groups)
+    one_round = max(
+        spent([(group.event, 1)], plan.delta, plan.accountant).epsilon  # pyright: ignore[reportArgumentType]
+        for group in plan.groups
+    )
     return {
         "epsilon": float(plan.budgets.max()),
         "epsilon_proved": float(plan.budgets.max()),

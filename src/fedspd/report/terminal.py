@@ -5,27 +5,35 @@ from typing import Any
 
 from rich.table import Table
 
+from fedspd.report.numbers import rounded
+
 
 def privacy_statement(summary: Mapping[str, Any]) -> str:
     """One paragraph: unit, relation, sampling, mechanism, adversary, numbers, and how far they can be relied on."""
     if summary["guarantee"] == "none":
         return "No privacy: this run added no noise."
     claim = (
-        f"({summary['epsilon']:.4g}, {summary['delta']:g})-differential privacy, {summary['guarantee']}; unit: one "
-        f"{summary['unit']} of a client; neighbors: {summary['relation']}; records in a round: "
+        f"({_at_most(summary['epsilon'])}, {summary['delta']:g})-differential privacy, {summary['guarantee']}; "
+        f"unit: one {summary['unit']} of a client; neighbors: {summary['relation']}; records in a round: "
         f"{summary['sampling'].replace('-', ' ')}; mechanism: {summary['mechanism']} noise on every release; "
         f"adversary: {summary['adversary']}; accountant: {summary['accountant']}. "
     )
     if summary["guarantee"] == "proved":
         return claim + (
-            f"No client spent more than {summary['epsilon_spent_max']:.4g}, "
+            f"No client spent more than {_at_most(summary['epsilon_spent_max'])}, "
             f"{'scaling included' if summary['scaling_charged'] else 'and nothing else was computed from records'}."
         )
     return claim + (
-        f"Epsilon as published {summary['epsilon']:.4g}, by realized participations up to "
-        f"{summary['epsilon_spent_max']:.4g}; epsilon proved: none, since un-noised state is carried from round to "
-        "round (docs/privacy.md). Do not rely on it for real records."
+        f"Epsilon as published {_at_most(summary['epsilon'])}, by realized participations up to "
+        f"{_at_most(summary['epsilon_spent_max'])}; epsilon proved: none, since un-noised state is carried from "
+        "round to round (docs/privacy.md). Do not rely on it for real records."
     )
+
+
+def _at_most(epsilon: float) -> str:
+    """Rounded up, without zeros that say nothing; `%g` would round to nearest."""
+    text = rounded(epsilon, up=True)
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def summary_table(summary: Mapping[str, Any]) -> Table:

@@ -1,0 +1,77 @@
+"""A durable ledger between a simulation and its releases."""
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedspd.config import Config
+from fedspd.errors import InputError
+from fedspd.experiment.build import deal_seed
+from fedspd.privacy import ProvedPlan
+from fedspd.privacy.accounting import Event
+from fedspd.privacy.ledger import Budget, Ledger
+
+
+@dataclass(frozen=True)
+class LedgerGate:
+    """A ledger for one run's clients, as the engine sees it. Round 0 is the release of moments."""
+
+    ledger: Ledger
+    plan: ProvedPlan
+    run: str
+    names: tuple[str, ...]
+
+    def charge(self, round: int, clients: np.ndarray) -> np.ndarray:
+        """Charge each client its own event; durable on return."""
+        events = self._events(round, clients)
+        granted = set(self.ledger.charge(self.run, round, "fedspd" if round else "moments", events).granted)
+        return np.array([name in granted for name in events], dtype=bool)
+
+    def charge_all(self, round: int) -> bool:
+        """Charge every client, or none if one of them has no budget for it."""
+        everyone = np.arange(len(self.names))
+        events = self._events(round, everyone)
+        return len(self.ledger.affordable(events)) == len(events) and bool(self.charge(round, everyone).all())
+
+    def _events(self, round: int, clients: np.ndarray) -> dict[str, Event]:
+        return {self.names[client]: self._event(round, client) for client in clients.tolist()}
+
+    def _event(self, round: int, client: int) -> Event:
+        group = self.plan.groups[self.plan.group[client]]
+        return group.event if round or group.moments is None else group.moments
+
+
+def open_gate(ledger: Ledger, plan: ProvedPlan, config: Config, clients: int) -> LedgerGate:
+    """Enter every client with its budget and its plan.
+
+    A client's name says how the records were dealt: budgets belong to records, so a run that deals them
+    otherwise is refused. The run is named by its seed: another run with the same seed would draw the
+    same noise again, and is refused too, also where the first one was killed half way.
+    """
+    deal, run = _deal(config), f"seed-{config.run.seed}"
+    if any(charged.run == run for charged in ledger.charges()):
+        raise InputError(
+            f"a noise draw is used once, got run.seed = {config.run.seed} for the second time on this ledger; choose "
+            "another seed."
+        )
+    if any(not name.endswith(f"@{deal}") for name in ledger.accounts):
+        raise InputError(
+            "the records must be dealt to clients as in the earlier runs on this ledger, got another deal, under which "
+            "a record could spend two budgets; set partition.seed to the seed of the first run, or name a new ledger."
+        )
+    names = tuple(f"client-{number}@{deal}" for number in range(clients))
+    budgets = {
+        name: Budget(budget, plan.delta, plan.relation)  # pyright: ignore[reportArgumentType]
+        for name, budget in zip(names, plan.budgets.tolist(), strict=True)
+    }
+    most = plan.most_participations.tolist()
+    plans = {name: plan.history(int(plan.group[i]), most[i]) for i, name in enumerate(names)}
+    ledger.enter(budgets, plans)
+    return LedgerGate(ledger, plan, run, names)
+
+
+def _deal(config: Config) -> str:
+    """A short name of which client holds which record: of the settings, never of the records."""
+    partition = replace(config.partition, seed=deal_seed(config))
+    return hashlib.blake2b(repr((config.data.name, partition)).encode(), digest_size=4).hexdigest()
