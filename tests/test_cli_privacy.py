@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from fedspd.cli_privacy import register
+from fedspd.cli.privacy import register
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import FixedSize, Gaussian
 from fedspd.privacy.ledger import Budget, Ledger, verify

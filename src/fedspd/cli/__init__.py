@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fedspd import cli_plan, cli_privacy
 from fedspd import config as configuration
+from fedspd.cli import plan, privacy
 from fedspd.errors import InputError
 
 app = typer.Typer(
@@ -102,8 +102,8 @@ def settings() -> None:
     out.print(f"\nPresets: {', '.join(configuration.presets())}")
 
 
-cli_privacy.register(app)
-cli_plan.register(app)
+privacy.register(app)
+plan.register(app)
 
 
 def default_folder(source: str) -> Path:

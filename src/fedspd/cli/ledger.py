@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from fedspd.cli_events import (
+from fedspd.cli.events import (
     AsJson,
     Contraction,
     Drawn,

@@ -1,4 +1,4 @@
-"""The commands about privacy: `account`, `calibrate` and, from `cli_ledger`, `ledger`."""
+"""The commands about privacy: `account`, `calibrate` and, from `cli.ledger`, `ledger`."""
 
 import math
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from fedspd import cli_ledger
-from fedspd.cli_events import (
+from fedspd.cli import ledger
+from fedspd.cli.events import (
     AsJson,
     Contraction,
     Drawn,
@@ -63,7 +63,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this module to the program's."""
     app.command(epilog=ACCOUNT_EXAMPLES)(account)
     app.command(epilog=CALIBRATE_EXAMPLES)(calibrate)
-    cli_ledger.register(app)
+    ledger.register(app)
 
 
 def account(
