@@ -1,4 +1,4 @@
-"""The commands account, calibrate and ledger, against the numbers of theory.md (section 3)."""
+"""The commands account, calibrate and ledger, against the numbers of an independent prototype."""
 
 import json
 from pathlib import Path
@@ -53,7 +53,9 @@ def test_the_other_accountants_are_named_and_the_published_one_claims_no_proof()
     renyi = account(5.03, 20, "--accountant", "rdp")
     assert renyi["epsilon"] == pytest.approx(0.998, abs=1e-3)
     assert renyi["accountant"] == "rdp"
-    published = account(9.877, 20, "--accountant", "published")  # theory.md: multiplier 9.88 for epsilon 1
+    published = account(
+        9.877, 20, "--accountant", "published"
+    )  # an independent prototype: multiplier 9.88 for epsilon 1
     assert published["epsilon"] == pytest.approx(1.0, rel=1e-3)
     assert published["guarantee"] == "as published"
     assert published["lower_bound"] is None

@@ -172,7 +172,7 @@ def test_the_command_plan_proposes_what_the_run_then_does() -> None:
 
 
 def test_at_the_papers_sampling_the_noise_is_25_to_47_times_less() -> None:
-    """theory: 5G 9.88 against 0.4G 5.03 (Rényi) and 0.4G 2.606 (tight), all over gamma + rho."""
+    """By hand: 5G 9.88 against 0.4G 5.03 (Rényi) and 0.4G 2.606 (tight), all over gamma + rho."""
     proposed = proposed_plan(100, 325, 1.0, 1e-4, 20, 100, 0.5, 0.0)
     assert proposed["times_less_noise_at_the_papers_sampling_rdp"] == pytest.approx(24.6, abs=0.1)
     assert proposed["times_less_noise_at_the_papers_sampling_pld"] == pytest.approx(47.4, abs=0.1)

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from fedspd.privacy.accounting import FixedSize, Gaussian, Poisson, calibrate, delta_at, spent
 from fedspd.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
 
-# theory.md section 3, "No subsampling"; the analytic formula gives 3.185703, 24.508106, 1.223157,
+# From an independent prototype; the analytic formula gives 3.185703, 24.508106, 1.223157,
 # 3.730632, 30.749566, 1.390593, so the third and the last two of these are rounded up, the others down.
 GOLDEN = [
     (1.0, 1e-4, 3.1857),

@@ -36,7 +36,7 @@ def test_one_step_agrees_with_dp_accounting(multiplier: float, rate: float, roun
 
 
 def test_epsilon_one_needs_the_multiplier_of_the_theory() -> None:
-    # theory.md: z 2.53 for q = 50/325, n = 20, delta 1e-4.
+    # an independent prototype: z 2.53 for q = 50/325, n = 20, delta 1e-4.
     assert calibrate(lambda z: Poisson(z, 50 / 325), 20, 1.0, 1e-4) == pytest.approx(2.53, abs=5e-3)
 
 

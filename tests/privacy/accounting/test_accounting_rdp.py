@@ -6,7 +6,7 @@ from fedspd.errors import InputError
 from fedspd.privacy.accounting import Event, FixedSize, Gaussian, Poisson, calibrate, delta_at, spent
 
 
-# theory.md section 3: at z 2, n 10, delta 1e-4 an adversary realizes these, and an accountant that reads
+# An independent prototype: at z 2, n 10, delta 1e-4 an adversary realizes these, and an accountant that reads
 # z relative to the norm of a record (half the replace-one sensitivity) would answer 5.00 and 2.89.
 @pytest.mark.parametrize(("drawn", "realized", "wrong"), [(9, 5.985, 5.00), (5, 3.36, 2.89)])
 def test_the_multiplier_refers_to_the_replace_one_sensitivity(drawn: int, realized: float, wrong: float) -> None:
@@ -19,7 +19,7 @@ def test_the_multiplier_refers_to_the_replace_one_sensitivity(drawn: int, realiz
     assert doubled.epsilon < realized
 
 
-# theory.md section 3, the last column of the table.
+# From an independent prototype.
 @pytest.mark.parametrize(
     ("multiplier", "rounds", "epsilon"), [(5.03, 20, 0.998), (11.16, 100, 1.000), (2.04, 20, 3.009)]
 )
@@ -49,7 +49,7 @@ def test_the_tight_accountant_is_never_worse(event: Event) -> None:
 
 
 def test_calibration_by_rdp_reproduces_the_theory() -> None:
-    # theory.md: 5.023 for epsilon 1 at n = 20, delta 1e-4, q = 50/325; rounded up here.
+    # an independent prototype: 5.023 for epsilon 1 at n = 20, delta 1e-4, q = 50/325; rounded up here.
     assert 5.0225 <= calibrate(lambda z: FixedSize(z, 325, 50), 20, 1.0, 1e-4, accountant="rdp") <= 5.0235
 
 

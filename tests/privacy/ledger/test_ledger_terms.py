@@ -27,7 +27,7 @@ from fedspd.privacy.ledger import Budget, Terms, agree
 from fedspd.privacy.ledger.terms import room, rule_for
 
 BUDGET = Budget(1.0, 1e-4)
-ROUND = FixedSize(2.607, 325, 50)  # 20 of them fit (theory.md: 2.606 for epsilon 1)
+ROUND = FixedSize(2.607, 325, 50)  # 20 of them fit (an independent prototype: 2.606 for epsilon 1)
 SCALING = Gaussian(30.0)
 
 
@@ -69,7 +69,7 @@ def test_a_plan_that_the_filter_would_accept_anyway_takes_nothing_from_the_filte
 
 def test_releases_without_subsampling_are_filtered_at_no_cost_whatever_their_noise() -> None:
     terms = agree(BUDGET, {Gaussian(30.0): 20})
-    half = Gaussian(3.1857 * math.sqrt(2) * 1.001)  # theory.md: 3.1857 for epsilon 1 at delta 1e-4
+    half = Gaussian(3.1857 * math.sqrt(2) * 1.001)  # an independent prototype: 3.1857 for epsilon 1 at delta 1e-4
     assert rule_for(terms, {half: 2}) == "plan"
     assert rule_for(terms, {half: 1, Gaussian(30.0): 40}) == "plan"
     assert not fits_adaptively({half: 2}, 1.0, 1e-4)
