@@ -1,6 +1,7 @@
 """A plan fixes noise, sampling, neighbor relation and cost together, so that they cannot disagree."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 from typing import Any, Protocol
 
@@ -85,7 +86,12 @@ class PublishedPlan:
 
     def spent(self, clients: np.ndarray, participations: np.ndarray) -> np.ndarray:
         """Theorem 1 with the *realized* number of participations in place of p T."""
-        return self.stated(self.records[clients], participations)
+        grown = np.sqrt(participations)  # the loss of n participations is that of one times sqrt n
+        return np.multiply(self._of_one[clients], grown, where=grown > 0, out=np.zeros(len(grown)))
+
+    @cached_property
+    def _of_one(self) -> np.ndarray:
+        return self.stated(self.records, np.ones(len(self.records)))
 
     def stated(self, records: Any, participations: Any) -> Any:
         """Theorem 1 for a client with this many records."""

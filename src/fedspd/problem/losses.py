@@ -90,7 +90,8 @@ class Softmax:
         xp = array_namespace(scores)
         if self.classes == 2:
             against = (1.0 - 2.0 * _like(scores, labels)) * _margin(scores)
-            return xp.log1p(xp.exp(-xp.abs(against))) + xp.maximum(against, 0.0)
+            # ln(1 + e^a) is above a, and beyond 40 equal to it in double precision: no overflow, few passes
+            return xp.maximum(against, xp.log1p(xp.exp(xp.minimum(against, 40.0))))
         top = xp.max(scores, axis=-1, keepdims=True)
         log_total = xp.log(xp.sum(xp.exp(scores - top), axis=-1)) + top[..., 0]
         return log_total - xp.sum(scores * self._one_hot(xp, scores, labels), axis=-1)
