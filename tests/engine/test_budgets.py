@@ -15,6 +15,7 @@ from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, Sampling, plan_prov
 from fedspd.privacy.ledger import Ledger, show
 from tests.algorithms.test_fedspd import method
 from tests.algorithms.test_fedspd_published import simulation, small_problem
+from tests.test_planted_bugs import UnnoisedDual
 
 QUICK = {"metrics.criterion": False, "metrics.objective_every": 1000}
 
@@ -160,6 +161,14 @@ def test_a_simulation_cannot_call_un_noised_state_proved() -> None:
     plan = plan_proved(1.0, 1e-5, Sampling(WITHOUT_REPLACEMENT, 3), np.asarray(published.shards.sizes), 12)
     with pytest.raises(RuntimeError, match="keeps un-noised state"):
         simulate(replace(published, plan=plan))
+
+
+def test_a_method_that_keeps_un_noised_state_cannot_play_as_proved() -> None:
+    run_one = proved(cap=3, participants=2, rounds=9)
+    fields = {name: getattr(run_one.algorithm, name) for name in ("objective", "clients", "penalty", "local_steps")}
+    leaking = UnnoisedDual(**fields, inverse_step=0.4, row_norm=1.0)
+    with pytest.raises(RuntimeError, match="keeps un-noised state, so its guarantee cannot be 'proved'"):
+        simulate(replace(run_one, algorithm=leaking))
 
 
 def test_the_command_plan_proposes_what_the_run_then_does() -> None:

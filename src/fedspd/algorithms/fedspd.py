@@ -80,11 +80,6 @@ class FedSPD:
         return min(self.objective.clip_norm, self._largest_gradient)
 
     @property
-    def contraction(self) -> float:
-        """c = γ/(γ+ρ), by which a later step shrinks a gap."""
-        return self.inverse_step / (self.inverse_step + self.penalty)
-
-    @property
     def _largest_gradient(self) -> float:
         slope = self.objective.loss.slope_bound
         return inf if slope == inf else slope * self.row_norm
@@ -132,11 +127,6 @@ class FedSPD:
         return PrimalDual(client.weights, client.dual)
 
 
-def upload_noise(sensitivity: float, noise_multiplier: float) -> float:
-    """Deviation of the noise on an upload: y = 2 x̃ - ..., so twice that of the primal, sensitivity too."""
-    return 2 * sensitivity * noise_multiplier
-
-
 def averaged_noise(sensitivity: float, noise_multiplier: float, clients: int) -> float:
-    """Deviation of the noise on the server's average of independent uploads of all clients."""
-    return upload_noise(sensitivity, noise_multiplier) / sqrt(clients)
+    """Deviation of the noise on the server's average of all uploads: y = 2 x̃ - ..., so twice that of the primal."""
+    return 2 * sensitivity * noise_multiplier / sqrt(clients)

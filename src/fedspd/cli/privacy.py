@@ -134,12 +134,13 @@ def _name(accountant: By) -> "Accountant":
 
 def _classic(value: float, delta: float) -> float:
     """The paper's epsilon of a round from the noise multiplier, and the other way round."""
+    from fedspd.privacy import published
     from fedspd.privacy.accounting.history import require_delta
 
     require_delta(delta)
     if not 0 < value < math.inf:
         raise InputError(f"expected a positive finite epsilon, got {value:g}; correct it.")
-    return math.sqrt(2 * math.log(1.25 / delta)) / value
+    return published.classic_multiplier(value, delta)
 
 
 def _growth(event: "Event", participations: int) -> float:

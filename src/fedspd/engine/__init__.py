@@ -5,12 +5,13 @@
 
 from fedspd.engine.convergence import Convergence, convergence, optimum
 from fedspd.engine.draws import stream
-from fedspd.engine.simulate import Outcome, Simulation, simulate
+from fedspd.engine.simulate import Outcome, Simulation, check_participants, simulate
 
 __all__ = [
     "Convergence",
     "Outcome",
     "Simulation",
+    "check_participants",
     "convergence",
     "optimum",
     "simulate",

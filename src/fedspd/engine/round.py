@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from fedspd.algorithms import Algorithm
 from fedspd.privacy import gaussian
-from fedspd.typing import Array, Batches
+from fedspd.typing import Array, Batches, Private
 
 
 class Played(NamedTuple):
@@ -18,6 +18,8 @@ class Played(NamedTuple):
 def play(algorithm: Algorithm, told: Any, client: Any, batches: Batches, noise_scale: Any, normals: Array) -> Played:
     """Query the records, add noise, settle. Nothing un-noised but `Private` state goes past the noise."""
     query, kept = algorithm.query(told, client, batches)
+    if isinstance(kept, Private) and algorithm.guarantee == "proved":
+        raise RuntimeError(f"{type(algorithm).__name__} keeps un-noised state, so its guarantee cannot be 'proved'.")
     release = gaussian(query, noise_scale, normals)
     client, replies = algorithm.settle(told, client, release, kept)
     return Played(client, replies, query.clipped)

@@ -15,9 +15,9 @@ from fedspd.engine.parallel import Each, cores
 from fedspd.engine.round import Played, play
 from fedspd.engine.rows import gather, joined, scatter, writable
 from fedspd.errors import InputError
-from fedspd.privacy import POISSON, WITHOUT_REPLACEMENT, Plan
+from fedspd.privacy import POISSON, WITH_REPLACEMENT, WITHOUT_REPLACEMENT, Plan
 from fedspd.results import History
-from fedspd.typing import Batches, Private
+from fedspd.typing import Batches
 
 PART = 256  # participants that one thread plays at a time
 
@@ -52,19 +52,23 @@ class Simulation:
 
     def check(self) -> None:
         """Refuse what cannot run, before any work."""
-        clients, count = self.shards.clients, self.participants
-        if not 1 <= count <= clients:
-            raise InputError(
-                f"participants must be between 1 and the number of clients, {clients}, got {count}; "
-                "lower run.participants or raise partition.clients."
-            )
+        check_participants(self.participants, self.shards.clients)
         smallest = int(self.shards.sizes.min())
         drawn = self.algorithm.local_steps * (self.batch_size or smallest)
-        if self.plan.sampling != "with-replacement" and drawn > smallest:
+        if self.plan.sampling != WITH_REPLACEMENT and drawn > smallest:
             raise InputError(
                 f"local_steps x batch_size must be at most the records of the smallest client, {smallest}, "
                 f"when sampling without replacement, got {drawn}; lower batch_size, local_steps or partition.clients."
             )
+
+
+def check_participants(count: int, clients: int) -> None:
+    """Refuse a number of participants that the clients cannot give."""
+    if not 1 <= count <= clients:
+        raise InputError(
+            f"participants must be between 1 and the number of clients, {clients}, got {count}; "
+            "lower run.participants or raise partition.clients."
+        )
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ def _simulate(simulation: Simulation, on_round: Callable[[], Any], gate: Gate | 
     shards, algorithm, plan = simulation.shards, simulation.algorithm, simulation.plan
     shape = (shards.clients, shards.features.shape[1], algorithm.objective.loss.outputs)
     server, clients, replies = writable(algorithm.start(np.zeros(shape)))
-    if isinstance(clients, Private) and plan.guarantee == "proved":
+    if algorithm.guarantee != "proved" and plan.guarantee == "proved":
         raise RuntimeError(f"{type(algorithm).__name__} keeps un-noised state, so its plan cannot be 'proved'.")
     point = writable(algorithm.local_point(clients))
     lagrangian = Lagrangian(algorithm.objective, shards, algorithm.penalty, each, point.weights, point.dual)
@@ -136,8 +140,9 @@ def _simulate(simulation: Simulation, on_round: Callable[[], Any], gate: Gate | 
         raise InputError(
             "no client had budget for a single round; raise the budget, or name a new ledger with --ledger."
         )
-    history = _history(simulation, rows, np.array(models), lagrangian, each)
-    return Outcome(np.array(models), history, lagrangian, books.participations)
+    trajectory = np.array(models)
+    history = _history(simulation, rows, trajectory, lagrangian, each)
+    return Outcome(trajectory, history, lagrangian, books.participations)
 
 
 def _play(

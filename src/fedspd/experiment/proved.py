@@ -64,8 +64,7 @@ def build(config: Config, open_ledger: Callable[[], Ledger] | None) -> Experimen
     simulation.check()
     gate = None if open_ledger is None else open_gate(open_ledger(), plan, config, shards.clients)
     scaled = scale(config, declared, simulation, plan, gate)
-    columns = (*declared.train.columns, *(("bias",) if config.data.bias else ()))
-    return Experiment(config, scaled, plan, None, columns, declared.train.classes, gate)
+    return Experiment(config, scaled, plan, None, scaled.test.columns, scaled.test.classes, gate)
 
 
 def scale(
@@ -117,8 +116,9 @@ def make_sampling(config: Config, proposal: Proposal) -> Sampling:
                 "set it, or set local_steps = 1 to use the whole shard."
             )
         return Sampling(WHOLE_SHARD)
-    contraction = proposal.inverse_step / (proposal.inverse_step + proposal.penalty)
-    return Sampling(algorithm.sampling, algorithm.batch_size, algorithm.local_steps, contraction, proposal.max_batch)
+    return Sampling(
+        algorithm.sampling, algorithm.batch_size, algorithm.local_steps, proposal.contraction, proposal.max_batch
+    )
 
 
 def _check(config: Config) -> None:

@@ -12,7 +12,7 @@ from math import ceil, sqrt
 
 from fedspd.config import Config
 from fedspd.data import Shards
-from fedspd.errors import InputError
+from fedspd.engine import check_participants
 from fedspd.privacy import POISSON
 from fedspd.privacy.accounting import Gaussian, calibrate
 from fedspd.privacy.proved import largest_batch
@@ -32,6 +32,11 @@ class Proposal:
     inverse_step: float  # gamma
     penalty: float  # rho
     max_batch: int | None  # most records in a batch, for Poisson sampling with several local steps
+
+    @property
+    def contraction(self) -> float:
+        """c = gamma / (gamma + rho), by which a later local step shrinks a gap."""
+        return self.inverse_step / (self.inverse_step + self.penalty)
 
 
 def propose(config: Config, shards: Shards, loss: Loss) -> Proposal:
@@ -64,11 +69,7 @@ def _max_batch(config: Config, shards: Shards, participations: int) -> int | Non
 
 def rounds_for(participations: int, participants: int, clients: int) -> int:
     """Rounds after which every client has taken part so often on average."""
-    if not 1 <= participants <= clients:
-        raise InputError(
-            f"participants must be between 1 and the number of clients, {clients}, got {participants}; "
-            "lower run.participants or raise partition.clients."
-        )
+    check_participants(participants, clients)
     return ceil(participations * clients / participants)
 
 

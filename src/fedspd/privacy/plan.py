@@ -77,8 +77,8 @@ class PublishedPlan:
 
     @property
     def noise_multiplier(self) -> float:
-        """The classic Gaussian formula, which the paper uses for every epsilon though it needs epsilon <= 1."""
-        return float(np.sqrt(2 * np.log(1.25 / self.delta)) / self.epsilon_per_round)
+        """The classic Gaussian formula."""
+        return published.classic_multiplier(self.epsilon_per_round, self.delta)
 
     def noise_scale(self, clients: np.ndarray, sensitivity: Any) -> Any:
         """The multiplier times the sensitivity; without a budget no noise, even where nothing bounds the query."""

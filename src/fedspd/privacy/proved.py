@@ -6,7 +6,7 @@ stays within its own budget because its noise was calibrated for the most partic
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import exp, inf, sqrt
 from typing import Any
 
@@ -89,7 +89,7 @@ class ProvedPlan:
         """Which data sets are neighbors."""
         return self.draws.relation
 
-    @property
+    @cached_property
     def noise_multipliers(self) -> np.ndarray:
         """Noise over sensitivity, of each client."""
         return np.array([group.event.noise_multiplier for group in self.groups])[self.group]

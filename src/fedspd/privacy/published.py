@@ -54,7 +54,7 @@ class Published:
     @property
     def noise_multiplier(self) -> float:
         r"""$\sqrt{2\ln(1.25/\delta)}/\epsilon$: noise over sensitivity by the classic formula (Lemma 1)."""
-        return sqrt(2 * log(1.25 / self.delta)) / self.epsilon
+        return classic_multiplier(self.epsilon, self.delta)
 
     def noise_scale(self, round: Any) -> Any:
         r"""$\sigma_t$: the multiplier times the sensitivity of Lemma 2 (eq. "noise scale")."""
@@ -77,6 +77,11 @@ class Published:
         ) / p
         dominating = 2 * self.diameter * sqrt(self.constant) / sqrt(rounds * q * p)
         return initial_gap / rounds + clients * geometry / (2 * rounds * q) + clients * dominating
+
+
+def classic_multiplier(epsilon: float, delta: float) -> float:
+    r"""$\sqrt{2\ln(1.25/\delta)}/\epsilon$ (Lemma 1); the paper uses it for every epsilon, it needs epsilon < 1."""
+    return sqrt(2 * log(1.25 / delta)) / epsilon
 
 
 def sensitivity(gradient_bound: float, local_steps: int, penalty: float, inverse_step: Any) -> Any:
