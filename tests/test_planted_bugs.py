@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedspd.algorithms import FedSPD
-from fedspd.algorithms.fedspd import Released
+from fedspd.algorithms import DPADMM, DPSGD, Constant, FedAvg, FedSPD
+from fedspd.algorithms.base import Released
 from fedspd.engine import stream
+from fedspd.engine.round import play
 from fedspd.privacy import WITHOUT_REPLACEMENT, Sampling, gaussian, plan_proved
 from fedspd.privacy.accounting import FixedSize, spent
 from fedspd.problem import Objective, Softmax, Unregularized
@@ -27,6 +28,7 @@ from tests.privacy.accounting.test_accounting_tight import two_pairs_apart
 from tests.privacy.ledger.crashes import Order, kill_workers, prepare, violations
 
 COLUMNS, BATCH = 2, 20
+OBJECTIVE = Objective(Softmax(2), Unregularized(), sqrt(0.5))
 
 
 @dataclass(frozen=True)
@@ -76,13 +78,79 @@ class UnboundedRows(FedSPD):
         return FedSPD.query(self, told, client, Batches(1000 * batches.features, batches.labels, batches.divisors))
 
 
+@dataclass(frozen=True)
+class UnnoisedIterate(DPADMM):
+    """What is sent is noised, but the next step begins at the iterate before noise."""
+
+    def query(self, told: Any, client: Any, batches: Batches) -> Any:
+        query, _ = DPADMM.query(self, told, client, batches)
+        return query, Private(query.value)
+
+    def settle(self, told: Any, client: Any, release: Release, kept: Any) -> Any:
+        client, reply = DPADMM.settle(self, told, client, release, None)
+        return Released(kept.value, client.dual), reply
+
+
+@dataclass(frozen=True)
+class DividedByTheDrawn(DPSGD):
+    """The sum is divided by how many records joined, and few of them weigh more than planned."""
+
+    def query(self, told: Any, client: Any, batches: Batches) -> Any:
+        drawn = np.full_like(np.asarray(batches.divisors), batches.features.shape[2])
+        return DPSGD.query(self, told, client, batches._replace(divisors=drawn))
+
+
+@dataclass(frozen=True)
+class HalfTheGradient(DPSGD):
+    """The bound of adding a record, claimed for replacing it."""
+
+    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
+        return DPSGD.sensitivity(self, round, batch_sizes) / 2
+
+
+@dataclass(frozen=True)
+class DividedByTheSteps(FedAvg):
+    """The bound of an average of Q iterates, claimed for the last one."""
+
+    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
+        return FedAvg.sensitivity(self, round, batch_sizes) / self.local_steps
+
+
+@dataclass(frozen=True)
+class LongSteps(FedAvg):
+    """Steps longer than 2/L, which nobody checks."""
+
+    def _check(self, round: Any) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class MedianCalledProved(DPSGD):
+    """Clipping to the median of the records' own norms, passed off as proved."""
+
+    @property
+    def guarantee(self) -> str:
+        return "proved"
+
+
 def method(kind: type[FedSPD] = FedSPD, local_steps: int = 1, **changes: Any) -> FedSPD:
-    objective = Objective(Softmax(2), Unregularized(), sqrt(0.5))
-    base = kind(objective, 1, 0.05, local_steps, 0.25, row_norm=1.0, start_at="own")
+    base = kind(OBJECTIVE, 1, 0.05, local_steps, 0.25, row_norm=1.0, start_at="own")
     return replace(base, **changes)
 
 
-def worst_replay(algorithm: FedSPD, twice: bool = False) -> tuple[bool, bool]:
+def sgd(kind: type[DPSGD] = DPSGD, **changes: Any) -> DPSGD:
+    return replace(kind(OBJECTIVE, Constant(0.25)), **changes)
+
+
+def fedavg(kind: type[FedAvg] = FedAvg, gamma: float = 0.25) -> FedAvg:
+    return kind(OBJECTIVE, local_steps=5, schedule=Constant(gamma), row_norm=1.0)
+
+
+def admm(kind: type[DPADMM] = DPADMM) -> DPADMM:
+    return kind(OBJECTIVE, clients=1, penalty=0.05, schedule=Constant(0.25))
+
+
+def worst_replay(algorithm: Any, twice: bool = False, joined: int = BATCH) -> tuple[bool, bool]:
     """Over flat and curved shards: does the query move too far, does anything else depend on the record?"""
     steps = algorithm.local_steps
     too_far = differs = False
@@ -94,12 +162,15 @@ def worst_replay(algorithm: FedSPD, twice: bool = False) -> tuple[bool, bool]:
             rows[:] = np.arange(len(rows))[:, None] // BATCH == 1
             rows *= np.eye(COLUMNS)[0]
         shard = Shard(rows, rng.integers(0, 2, len(rows)))
-        first, second = (shard.with_record(0, np.eye(COLUMNS)[0], label) for label in (0, 1))
-        drawn = np.arange(steps * BATCH).reshape(steps, BATCH)
+        unit = np.eye(COLUMNS)[0]
+        first = shard.with_record(0, unit, 0)
+        second = shard.with_record(0, unit if algorithm.relation == "replace-one" else 0 * unit, 1)
+        drawn = np.arange(steps * BATCH).reshape(steps, BATCH)[:, :joined]
         if twice:
             drawn[-1, -1] = 0
         servers = np.zeros((4, COLUMNS, 2)) if seed < 2 else rng.standard_normal((4, COLUMNS, 2))
-        found = replay(algorithm, first, second, [drawn] * 4, servers, rng.standard_normal((4, 1, COLUMNS, 2)))
+        normals = rng.standard_normal((4, 1, COLUMNS, 2))
+        found = replay(algorithm, first, second, [drawn] * 4, servers, normals, divisor=float(BATCH))
         too_far |= found.worst_ratio > 1 + 1e-9
         differs |= found.state_differs
     return too_far, differs
@@ -121,6 +192,28 @@ def rate_is_wrong(records_claimed: int, records: int = 325, batch: int = 50) -> 
     plan = plan_proved(1.0, 1e-5, Sampling(WITHOUT_REPLACEMENT, batch), np.array([records_claimed]), 20)
     true_cost = spent([(FixedSize(float(plan.noise_multipliers[0]), records, batch), 20)], 1e-5)
     return true_cost.epsilon > 1.0
+
+
+def steps_are_undercharged(contraction: float) -> bool:
+    """Of a last iterate all steps weigh alike: on gradients that never change it is the sum over all of them.
+
+    So an adversary reaches what it does against one step on as many records.
+    """
+    plan = plan_proved(1.0, 1e-5, Sampling(WITHOUT_REPLACEMENT, 10, 5, contraction), np.array([325]), 20)
+    realized = spent({FixedSize(float(plan.noise_multipliers[0]), 325, 50): 20}, 1e-5).lower_bound
+    assert realized is not None
+    return realized > 1.0
+
+
+def is_refused(algorithm: DPSGD) -> bool:
+    """Whether a round refuses to be played."""
+    server, client, _ = algorithm.start(np.zeros((1, COLUMNS, 2)))
+    batches = Shard(np.eye(COLUMNS), np.array([0, 1])).batches(np.array([[0, 1]]))
+    try:
+        play(algorithm, algorithm.broadcast(server, 1), client, batches, 0.1, np.zeros((1, COLUMNS, 2)))
+    except RuntimeError:
+        return True
+    return False
 
 
 def noise_is_reused(seeds_and_rounds: list[tuple[int, int]]) -> bool:
@@ -176,6 +269,34 @@ CHECKS: dict[str, tuple[Callable[[], bool], Callable[[], bool]]] = {
     "rows are left unbounded with several local steps": (
         lambda: worst_replay(method(local_steps=5))[0],
         lambda: worst_replay(method(UnboundedRows, local_steps=5))[0],
+    ),
+    "DP-ADMM carries the un-noised iterate": (
+        lambda: worst_replay(admm())[1],
+        lambda: worst_replay(admm(UnnoisedIterate))[1],
+    ),
+    "DP-SGD divides by the number of records that joined": (
+        lambda: worst_replay(sgd(relation="zero-out"), joined=5)[0],
+        lambda: worst_replay(sgd(DividedByTheDrawn, relation="zero-out"), joined=5)[0],
+    ),
+    "DP-SGD loses the factor 2 of replace-one": (
+        lambda: worst_replay(sgd())[0],
+        lambda: worst_replay(sgd(HalfTheGradient))[0],
+    ),
+    "median clipping is passed off as proved": (
+        lambda: is_refused(sgd()),
+        lambda: is_refused(sgd(MedianCalledProved, clipping="median")),
+    ),
+    "DP-FedAvg divides its sensitivity by the local steps": (
+        lambda: worst_replay(fedavg())[0],
+        lambda: worst_replay(fedavg(DividedByTheSteps))[0],
+    ),
+    "DP-FedAvg takes steps longer than 2/L": (
+        lambda: worst_replay(fedavg())[0],
+        lambda: worst_replay(fedavg(LongSteps, gamma=0.1))[0],
+    ),
+    "the steps of DP-FedAvg are charged like those of an average": (
+        lambda: steps_are_undercharged(0.0),
+        lambda: steps_are_undercharged(1.0),
     ),
     "the variance is used as the deviation": (
         lambda: noise_is_wrong(gaussian, 0.3),

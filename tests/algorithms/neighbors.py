@@ -24,9 +24,14 @@ class Shard:
         features[index], labels[index] = row, label
         return replace(self, features=features, labels=labels)
 
-    def batches(self, drawn: np.ndarray) -> Batches:
-        """`drawn` is (local steps, batch size): record numbers."""
-        return Batches(self.features[drawn][None], self.labels[drawn][None], np.array([float(drawn.shape[1])]))
+    def batches(self, drawn: np.ndarray, divisor: float | None = None) -> Batches:
+        """`drawn` is (local steps, longest batch): record numbers, or -1 for nobody.
+
+        A batch's sum is divided by its length unless a nominal divisor is given.
+        """
+        features = np.where(drawn[..., None] < 0, 0.0, self.features[drawn])
+        size = float(drawn.shape[1]) if divisor is None else divisor
+        return Batches(features[None], self.labels[drawn][None], np.array([size]))
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class Found:
 
 def replay(
     algorithm: Any, shard: Shard, neighbor: Shard, draws: list[np.ndarray], servers: np.ndarray, normals: np.ndarray,
-    scale: float = 0.1,
+    scale: float = 0.1, divisor: float | None = None,
 ) -> Found:  # fmt: skip
     """Run one client on both shards with the releases of the first."""
     outputs = algorithm.objective.loss.outputs
@@ -47,9 +52,10 @@ def replay(
     first, second, worst, differs = start, start, 0.0, False
     for round, (drawn, server) in enumerate(zip(draws, servers, strict=True), start=1):
         told = algorithm.broadcast(server, round)
-        query, kept = algorithm.query(told, first, shard.batches(drawn))
-        other, other_kept = algorithm.query(told, second, neighbor.batches(drawn))
-        bound = float(np.max(algorithm.sensitivity(round, np.array([float(drawn.shape[1])]))))
+        batches = shard.batches(drawn, divisor)
+        query, kept = algorithm.query(told, first, batches)
+        other, other_kept = algorithm.query(told, second, neighbor.batches(drawn, divisor))
+        bound = float(np.max(algorithm.sensitivity(round, np.asarray(batches.divisors))))
         worst = max(worst, float(np.linalg.norm(np.asarray(query.value) - np.asarray(other.value))) / bound)
         release = Release(np.asarray(query.value) + scale * normals[round - 1])
         first, reply = algorithm.settle(told, first, release, kept)
@@ -66,5 +72,7 @@ def same(first: Any, second: Any) -> bool:
 
 
 def hides_state(client: Any) -> bool:
-    """Whether a client state is declared as un-noised."""
-    return isinstance(client, Private)
+    """Whether anything in a client state is declared as un-noised."""
+    if isinstance(client, Private):
+        return True
+    return isinstance(client, tuple) and any(hides_state(field) for field in client)

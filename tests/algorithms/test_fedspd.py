@@ -145,7 +145,7 @@ def test_conditions_of_the_proof_are_checked_before_the_first_round(changes: dic
 def test_one_local_step_needs_no_condition_and_unclipped_multiclass_is_allowed() -> None:
     assert method(1, gamma=0.001).sensitivity(1, np.array([10.0]))[0] == pytest.approx(2 * 0.7 / (10 * 0.201))
     several = method(5, objective=Objective(Softmax(3), Unregularized(), inf))
-    assert several.gradient_bound == pytest.approx(sqrt(2))
+    assert several.objective.gradient_bound(1.0) == pytest.approx(sqrt(2))
 
 
 def test_the_sensitivity_is_the_closed_form_of_the_geometric_series() -> None:

@@ -1,6 +1,7 @@
 """One client's objective: clipped gradients, what one record can do to them, and how smooth the loss is."""
 
-from math import inf
+from math import inf, sqrt
+from statistics import median_low
 from typing import Any
 
 import array_api_strict
@@ -144,6 +145,105 @@ def test_along_a_record_shared_by_all_the_smoothness_is_attained(loss: Loss) -> 
 @every_loss
 @seeds
 @light
+def test_the_clipped_share_counts_the_records_whose_gradient_is_longer_than_the_bound(loss: Loss, seed: int) -> None:
+    weights, features, labels = draw(loss, seed)
+    objective = Objective(loss, Unregularized(), G)
+    result = objective.gradient(weights, features, labels, BATCH)
+    each = objective.record_gradients(weights, features, labels)
+    by_hand = [sum(float(np.linalg.norm(one)) > G for one in records) / RECORDS for records in each]
+    np.testing.assert_allclose(result.clipped, by_hand)
+    assert result.bound == G
+    assert not np.any(Objective(loss, Unregularized(), inf).gradient(weights, features, labels, BATCH).clipped)
+
+
+@every_loss
+@pytest.mark.parametrize("records", [1, 4, 5])
+@seeds
+@light
+def test_the_median_gradient_is_the_mean_of_record_gradients_clipped_to_their_own_median(
+    loss: Loss, records: int, seed: int
+) -> None:
+    """Of an even number of norms the lower one of the two in the middle."""
+    weights, features, labels = draw(loss, seed)
+    features, labels = 0.1 * features[:, :records], labels[:, :records]
+    objective, sizes = Objective(loss, Unregularized(), G), np.array([3.0, 5.0, 7.0])
+    result = objective.median_gradient(weights, features, labels, sizes)
+    each = objective.record_gradients(weights, features, labels)
+    for client in range(CLIENTS):
+        norms = [float(np.linalg.norm(one)) for one in each[client]]
+        middle = median_low(norms)
+        if middle < 1e-9:  # the hinge is closed for most records, and nothing is measured in units of zero
+            continue
+        total = sum(one * min(1.0, middle / norm) for one, norm in zip(each[client], norms, strict=True) if norm > 0)
+        np.testing.assert_allclose(np.ravel(result.bound[client]), middle, rtol=1e-12)
+        np.testing.assert_allclose(result.mean[client], total / sizes[client], rtol=1e-12, atol=1e-13)
+        longer = sum(norm > middle * (1 + 1e-9) for norm in norms)
+        assert result.clipped[client] * records == pytest.approx(longer)
+        assert longer <= records // 2
+
+
+def test_the_median_gradient_does_not_know_the_clip_norm() -> None:
+    small, large = (Objective(Softmax(2), Unregularized(), norm) for norm in (1e-3, inf))
+    one, two = (objective.median_gradient(*draw(Softmax(2), 0), BATCH) for objective in (small, large))
+    np.testing.assert_array_equal(one.mean, two.mean)
+
+
+@every_loss
+def test_rows_of_zeros_are_no_records_of_which_to_take_a_median(loss: Loss) -> None:
+    weights, features, labels = draw(loss, 0)
+    filled = np.concatenate([features, np.zeros_like(features)], axis=1), np.concatenate([labels, labels], axis=1)
+    objective = Objective(loss, Unregularized(), G)
+    plain, padded = (objective.median_gradient(weights, *batch, BATCH) for batch in ((features, labels), filled))
+    np.testing.assert_allclose(padded.bound, plain.bound, rtol=1e-12)
+    np.testing.assert_allclose(padded.mean, plain.mean, rtol=1e-12, atol=1e-13)
+
+
+@every_loss
+def test_where_most_gradients_vanish_the_median_gradient_is_still_a_number(loss: Loss) -> None:
+    weights, features, labels = draw(loss, 0)
+    result = Objective(loss, Unregularized(), G).median_gradient(weights, 0 * features, labels, BATCH)
+    assert not np.any(result.mean)
+    assert np.isfinite(result.bound).all()
+
+
+@every_loss
+@given(seed=st.integers(0, 2**32), row_norm=st.floats(0.1, 10), clip_norm=st.floats(0.1, 10) | st.just(inf))
+@light
+def test_no_clipped_record_gradient_is_longer_than_the_bound(
+    loss: Loss, seed: int, row_norm: float, clip_norm: float
+) -> None:
+    weights, features, labels = draw(loss, seed)
+    features *= row_norm / np.linalg.norm(features, axis=2, keepdims=True)
+    objective = Objective(loss, Unregularized(), clip_norm)
+    for record in range(RECORDS):
+        one = features[:, record : record + 1], labels[:, record : record + 1]
+        lengths = np.linalg.norm(objective.gradient(100 * weights, *one, np.ones(CLIENTS)).mean, axis=(1, 2))
+        assert np.all(lengths <= objective.gradient_bound(row_norm) * (1 + 1e-12))
+    assert objective.gradient_bound(row_norm) <= clip_norm
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_a_record_that_a_confident_softmax_gets_wrong_attains_the_largest_gradient(classes: int) -> None:
+    objective = Objective(Softmax(classes), Unregularized(), inf)
+    row = np.array([[[0.0, 3.0, 0.0, 0.0]]])
+    weights = np.zeros((1, COLUMNS, classes))
+    weights[0, 1, 0] = 100.0
+    gradient = objective.gradient(weights, row, np.array([[1]]), np.ones(1)).mean
+    assert np.linalg.norm(gradient) == pytest.approx(objective.largest_gradient(3.0), rel=1e-12)
+    assert objective.gradient_bound(3.0) == objective.largest_gradient(3.0) == pytest.approx(3 * sqrt(2))
+    assert Objective(Softmax(classes), Unregularized(), 0.5).gradient_bound(3.0) == 0.5
+
+
+@pytest.mark.parametrize("loss", [LeastSquares(), SquaredHinge()])
+def test_a_slope_without_a_bound_is_bounded_by_clipping_alone(loss: Loss) -> None:
+    assert Objective(loss, Unregularized(), inf).largest_gradient(0.0) == inf
+    assert Objective(loss, Unregularized(), inf).gradient_bound(1.0) == inf
+    assert Objective(loss, Unregularized(), 0.5).gradient_bound(1.0) == 0.5
+
+
+@every_loss
+@seeds
+@light
 def test_the_objective_uses_only_the_array_api_standard(loss: Loss, seed: int) -> None:
     arrays = draw(loss, seed)
     weights, features, labels = (array_api_strict.asarray(array) for array in arrays)
@@ -153,6 +253,9 @@ def test_the_objective_uses_only_the_array_api_standard(loss: Loss, seed: int) -
     for result, plain in (
         (objective.gradient(*strict, strict_batch).mean, objective.gradient(*arrays, BATCH).mean),
         (objective.gradient(*strict, strict_batch).norms, objective.gradient(*arrays, BATCH).norms),
+        (objective.gradient(*strict, strict_batch).clipped, objective.gradient(*arrays, BATCH).clipped),
+        (objective.median_gradient(*strict, strict_batch).mean, objective.median_gradient(*arrays, BATCH).mean),
+        (objective.median_gradient(*strict, strict_batch).bound, objective.median_gradient(*arrays, BATCH).bound),
         (objective.record_gradients(*strict), objective.record_gradients(*arrays)),
         (objective.losses(*strict), objective.losses(*arrays)),
     ):

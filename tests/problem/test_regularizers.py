@@ -159,9 +159,68 @@ def test_regularizers_use_only_the_array_api_standard(regularizer: Regularizer, 
     for result, plain in (
         (regularizer.value(strict), regularizer.value(stack)),
         (regularizer.prox(strict, step), regularizer.prox(stack, step)),
+        (regularizer.subgradient(strict), regularizer.subgradient(stack)),
     ):
         assert type(result) is type(strict)
         np.testing.assert_allclose(np.asarray(result), plain, rtol=1e-15)
+
+
+def inside(regularizer: Regularizer, x: np.ndarray) -> np.ndarray:
+    """The point, or the one nearest to it where the regularizer is finite."""
+    return np.clip(x, -regularizer.radius, regularizer.radius) if isinstance(regularizer, Box) else x
+
+
+@every_regularizer
+@given(x=weights(3, 2), y=weights(3, 2))
+@light
+def test_a_subgradient_supports_the_regularizer_from_below(
+    regularizer: Regularizer, x: np.ndarray, y: np.ndarray
+) -> None:
+    x = inside(regularizer, x)
+    slope = regularizer.subgradient(x)
+    for point in (y, x + slope, x + 100 * slope):  # far along the slope one that is too long overshoots
+        support = regularizer.value(x) + np.sum(slope * (point - x))
+        assert regularizer.value(point) >= support - 1e-12 * (1 + abs(support))
+
+
+@every_regularizer
+@given(x=arrays(np.float64, (3, 2), elements=st.integers(-8, 8).map(lambda k: k / 4)))
+@light
+def test_the_subgradient_is_the_one_of_least_norm(regularizer: Regularizer, x: np.ndarray) -> None:
+    """The way to the proximal point, over the step: it tends to the shortest subgradient as the step shrinks."""
+    x, step = inside(regularizer, x), 1e-7
+    np.testing.assert_allclose(regularizer.subgradient(x), (x - regularizer.prox(x, step)) / step, atol=1e-6)
+
+
+def test_outside_its_box_the_subgradient_of_the_box_is_zero_as_documented() -> None:
+    assert not Box(0.5).subgradient(np.full((3, 2), 2.0)).any()
+
+
+@every_regularizer
+@given(stack=weights(4, 3, 2), factor=st.floats(0.01, 100))
+@light
+def test_subgradients_are_taken_matrix_by_matrix_and_scale_with_the_regularizer(
+    regularizer: Regularizer, stack: np.ndarray, factor: float
+) -> None:
+    together = regularizer.subgradient(stack)
+    for client in range(4):
+        np.testing.assert_array_equal(together[client], regularizer.subgradient(stack[client]))
+    np.testing.assert_allclose(regularizer.scaled(factor).subgradient(stack), factor * together, rtol=1e-12, atol=0)
+
+
+def test_a_worked_example_of_every_subgradient() -> None:
+    x = np.array([[3.0, -4.0], [0.0, 0.0], [0.0, 2.0]])
+    signs = np.array([[1.0, -1.0], [0.0, 0.0], [0.0, 1.0]])
+    expected = {
+        "none": 0 * x,
+        "l1": 0.7 * signs,
+        "squared-l2": 1.3 * x,
+        "elastic-net": 0.9 * (0.3 * signs + 0.7 * x),
+        "group-l1": 0.8 * np.array([[0.6, -0.8], [0.0, 0.0], [0.0, 1.0]]),
+        "box": 0 * x,
+    }
+    for name, value in expected.items():
+        np.testing.assert_allclose(ALL[name].subgradient(x), value, rtol=1e-14, atol=0, err_msg=name)
 
 
 def test_a_name_makes_its_regularizer_and_an_unknown_name_is_refused() -> None:

@@ -15,6 +15,20 @@ from fedspd.problem import Objective
 from fedspd.typing import Array, Batches, Private, Query, Release
 
 
+class Told(NamedTuple):
+    """What a server sends: its weights and the round's inverse step size γ."""
+
+    weights: Array
+    inverse_step: Any
+
+
+class Released(NamedTuple):
+    """What a client may carry from round to round: functions of its releases, hence public."""
+
+    weights: Array
+    dual: Array
+
+
 class PrimalDual(NamedTuple):
     """A client's point in the augmented Lagrangian, for the simulator's diagnostics."""
 
@@ -65,8 +79,8 @@ class Algorithm(Protocol):
         """Next client state and the reply, from the release."""
         ...
 
-    def merge(self, server: Any, replies: Array, previous: Array) -> Any:
-        """Next server state, from the participants' replies and the ones they replace."""
+    def merge(self, server: Any, told: Any, replies: Array, previous: Array) -> Any:
+        """Next server state, from what was told, the participants' replies and the ones they replace."""
         ...
 
     def model(self, server: Any) -> Array:

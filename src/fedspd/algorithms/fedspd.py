@@ -15,31 +15,16 @@ Claimed: **proved**, with the sensitivity of `privacy.sensitivity.proximal_avera
 """
 
 from dataclasses import dataclass
-from math import inf, sqrt
-from typing import Any, Literal, NamedTuple
+from math import sqrt
+from typing import Any, Literal
 
 from array_api_compat import array_namespace
 
-from fedspd.algorithms.base import PrimalDual
-from fedspd.algorithms.proximal import proximal_steps
-from fedspd.errors import InputError
-from fedspd.privacy.sensitivity import check_contraction, proximal_average
+from fedspd.algorithms.base import PrimalDual, Released, Told
+from fedspd.algorithms.proximal import check_local_steps, proximal_steps
+from fedspd.privacy.sensitivity import proximal_average
 from fedspd.problem import Objective
 from fedspd.typing import Array, Batches, Query, Release
-
-
-class Told(NamedTuple):
-    """What the server sends: its weights $x_0$ and γ."""
-
-    weights: Array
-    inverse_step: Any
-
-
-class Released(NamedTuple):
-    """What a client carries from round to round: functions of its releases, hence public."""
-
-    weights: Array  # x̃
-    dual: Array  # λ
 
 
 @dataclass(frozen=True)
@@ -60,33 +45,11 @@ class FedSPD:
 
     def __post_init__(self) -> None:
         """Check the conditions of the sensitivity proof, on declared numbers only."""
-        loss = self.objective.loss
-        if self.local_steps > 1 and not loss.clip_keeps_convex and self.objective.clip_norm < self._largest_gradient:
-            raise InputError(
-                f"a clipped {type(loss).__name__} of more than two classes is not convex, so local_steps must be 1, "
-                f"got {self.local_steps}; set local_steps = 1, or clip_norm to at least {self._largest_gradient:.4g}, "
-                "which never clips."
-            )
-        check_contraction(self.local_steps, self.inverse_step, self.objective.smoothness(self.row_norm), self.crowding)
-        if self.gradient_bound == inf:
-            raise InputError(
-                f"record gradients must be bounded, got clip_norm = inf for {type(loss).__name__} and row_norm = "
-                f"{self.row_norm:g}; set problem.clip_norm."
-            )
-
-    @property
-    def gradient_bound(self) -> float:
-        """G: the clipping norm, or less where bounded rows cannot have longer gradients."""
-        return min(self.objective.clip_norm, self._largest_gradient)
-
-    @property
-    def _largest_gradient(self) -> float:
-        slope = self.objective.loss.slope_bound
-        return inf if slope == inf else slope * self.row_norm
+        check_local_steps(self.objective, self.local_steps, self.inverse_step, self.row_norm, self.crowding)
 
     def start(self, zeros: Array) -> tuple[Array, Released, Array]:
         """All zero: public."""
-        return zeros[0], Released(zeros, zeros), zeros
+        return zeros[0, ...], Released(zeros, zeros), zeros
 
     def broadcast(self, server: Array, round: Any) -> Told:
         """The mean of all latest replies (line 5) and γ."""
@@ -105,7 +68,12 @@ class FedSPD:
     def sensitivity(self, round: Any, batch_sizes: Array) -> Any:
         """Of the average of the local steps, for each client's batch size."""
         return proximal_average(
-            self.relation, self.gradient_bound, batch_sizes, self.local_steps, self.inverse_step, self.penalty
+            self.relation,
+            self.objective.gradient_bound(self.row_norm),
+            batch_sizes,
+            self.local_steps,
+            self.inverse_step,
+            self.penalty,
         )
 
     def settle(self, told: Told, client: Released, release: Release, kept: None) -> tuple[Released, Array]:
@@ -113,7 +81,7 @@ class FedSPD:
         dual = client.dual + self.penalty * (told.weights - release.value)
         return Released(release.value, dual), release.value - dual / self.penalty
 
-    def merge(self, server: Array, replies: Array, previous: Array) -> Array:
+    def merge(self, server: Array, told: Told, replies: Array, previous: Array) -> Array:
         """Mean over all N clients, of whom only the participants' replies changed."""
         xp = array_namespace(server)
         return server + xp.sum(replies - previous, axis=0) / self.clients

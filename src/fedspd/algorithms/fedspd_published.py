@@ -16,30 +16,16 @@ composition invalid (`docs/privacy.md`).
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 
-from fedspd.algorithms.base import PrimalDual
+from fedspd.algorithms.base import PrimalDual, Told
 from fedspd.algorithms.proximal import proximal_steps
+from fedspd.algorithms.schedule import Schedule
 from fedspd.privacy import published
 from fedspd.problem import Objective
 from fedspd.typing import Array, Batches, Private, Query, Release
-
-
-class InverseStep(Protocol):
-    """γ as a function of the round."""
-
-    def inverse_step(self, round: Any) -> Any:
-        """γ of a round, counted from 1."""
-        ...
-
-
-class Told(NamedTuple):
-    """What the server sends: its weights $x_0$ and the round's γ."""
-
-    weights: Array
-    inverse_step: Any
 
 
 class Hidden(NamedTuple):
@@ -58,13 +44,13 @@ class FedSPDPublished:
     clients: int  # N
     penalty: float  # ρ
     local_steps: int  # Q
-    schedule: InverseStep
+    schedule: Schedule
 
     guarantee = "as published"
 
     def start(self, zeros: Array) -> tuple[Array, Private[Hidden], Array]:
         """All zero, so the first replies $y_i^0 = x_i^0 - λ_i^0/ρ$ need no noise."""
-        return zeros[0], Private(Hidden(zeros, zeros, zeros)), zeros
+        return zeros[0, ...], Private(Hidden(zeros, zeros, zeros)), zeros
 
     def broadcast(self, server: Array, round: Any) -> Told:
         """The mean of all latest replies (line 5) and γ of the round."""
@@ -90,7 +76,7 @@ class FedSPDPublished:
         """The state goes on un-noised, as the paper has it; the reply is the release."""
         return kept, release.value
 
-    def merge(self, server: Array, replies: Array, previous: Array) -> Array:
+    def merge(self, server: Array, told: Told, replies: Array, previous: Array) -> Array:
         """Mean over all N clients, of whom only the participants' replies changed."""
         xp = array_namespace(server)
         return server + xp.sum(replies - previous, axis=0) / self.clients

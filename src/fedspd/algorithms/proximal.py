@@ -1,9 +1,12 @@
-"""The Q proximal SGD steps on a client's augmented Lagrangian, eq. (13a)-(13b), shared by primal-dual methods."""
+"""The Q proximal SGD steps on a client's augmented Lagrangian, eq. (13a)-(13b), and when they spread no gap."""
 
+from math import inf
 from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 
+from fedspd.errors import InputError
+from fedspd.privacy.sensitivity import check_contraction
 from fedspd.problem import Objective
 from fedspd.typing import Array, Batches
 
@@ -13,11 +16,17 @@ class Steps(NamedTuple):
 
     average: Array  # mean of the Q new iterates
     last: Array
-    clipped: Array  # share of record gradients that were clipped, per client
+    clipped: Any  # share of record gradients that were clipped, per client
 
 
 def proximal_steps(
-    objective: Objective, start: Array, center: Array, dual: Array, inverse_step: Any, penalty: float, batches: Batches
+    objective: Objective,
+    start: Array,
+    center: Array,
+    dual: Any,
+    inverse_step: Any,
+    penalty: float,
+    batches: Batches,
 ) -> Steps:
     r"""$x \leftarrow \mathrm{prox}_{\eta R}(\eta(\gamma x + \rho x_0 + \lambda - \nabla f(x; B_r)))$.
 
@@ -35,12 +44,37 @@ def proximal_steps(
     xp = array_namespace(start)
     step_size = 1 / (inverse_step + penalty)
     keep, anchor = inverse_step * step_size, (penalty * center + dual) * step_size
-    x, total, norms = start, xp.zeros_like(start), []
+    x, total, clipped = start, xp.zeros_like(start), 0.0
     local_steps = batches.features.shape[1]
     for step in range(local_steps):
-        gradient = objective.gradient(x, batches.features[:, step], batches.labels[:, step], batches.divisors)
+        gradient = objective.gradient(x, batches.features[:, step, ...], batches.labels[:, step, ...], batches.divisors)
         x = objective.regularizer.prox(keep * x + anchor - step_size * gradient.mean, step_size)
         total = total + x
-        norms.append(gradient.norms)
-    clipped = xp.astype(xp.stack(norms) > objective.clip_norm, x.dtype)
-    return Steps(total / local_steps, x, xp.mean(clipped, axis=(0, 2)))
+        clipped = clipped + gradient.clipped
+    return Steps(total / local_steps, x, clipped / local_steps)
+
+
+def check_local_steps(
+    objective: Objective, local_steps: int, inverse_step: float, row_norm: float, crowding: float = 1.0
+) -> None:
+    """Refuse what the sensitivity proofs of local steps do not cover, on declared numbers only.
+
+    Args:
+        objective: its loss and clipping.
+        local_steps: Q.
+        inverse_step: the least γ of all rounds.
+        row_norm: every feature row is at most this long.
+        crowding: most records in a batch over the nominal batch size.
+    """
+    loss, largest = objective.loss, objective.largest_gradient(row_norm)
+    if local_steps > 1 and not loss.clip_keeps_convex and objective.clip_norm < largest:
+        raise InputError(
+            f"a clipped {type(loss).__name__} of more than two classes is not convex, so local_steps must be 1, "
+            f"got {local_steps}; set local_steps = 1, or clip_norm to at least {largest:.4g}, which never clips."
+        )
+    check_contraction(local_steps, inverse_step, objective.smoothness(row_norm), crowding)
+    if objective.gradient_bound(row_norm) == inf:
+        raise InputError(
+            f"record gradients must be bounded, got clip_norm = inf for {type(loss).__name__} and row_norm = "
+            f"{row_norm:g}; set problem.clip_norm."
+        )

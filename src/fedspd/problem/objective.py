@@ -1,6 +1,8 @@
 r"""What one client minimizes: $F_i = f_i + R_i$, $f_i(x) = \frac1{m_i}\sum_j \ell(x; \mathrm{record}_j)$ (eq. 1-2)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
@@ -9,12 +11,16 @@ from fedspd.problem.losses import Loss
 from fedspd.problem.regularizers import Regularizer
 from fedspd.typing import Array
 
+LEAST_MEDIAN = 1e-12
+
 
 class Gradient(NamedTuple):
-    """A mini-batch gradient and the norms its records' gradients had before clipping."""
+    """A mini-batch gradient, what its records' gradients were clipped to, and how many of them were."""
 
     mean: Array
-    norms: Array
+    norms: Array  # before clipping
+    bound: Any
+    clipped: Array  # share of the records, per stacked client
 
 
 @dataclass(frozen=True)
@@ -37,12 +43,35 @@ class Objective:
         Guarantees:
             Replacing one of the records moves the mean by at most 2G/b.
         """
+        return self._clipped(weights, features, labels, divisors, lambda norms: self.clip_norm)
+
+    def median_gradient(self, weights: Array, features: Array, labels: Array, divisors: Array) -> Gradient:
+        """The same, clipped to the median norm of each batch: a statistic of the records.
+
+        Where half of a batch has no gradient at all the bound is not zero but tiny.
+        """
+        xp = array_namespace(weights)
+        records = xp.sum(xp.astype(xp.vecdot(features, features) > 0, weights.dtype), axis=-1, keepdims=True)
+        places = xp.arange(features.shape[-2], dtype=weights.dtype)
+        middle = features.shape[-2] - records + xp.floor((records - 1) / 2)  # rows of zeros, no records, come first
+
+        def median(norms: Any) -> Any:
+            at_middle = xp.where(places == middle, xp.sort(norms, axis=-1), xp.zeros_like(norms))
+            return xp.maximum(xp.sum(at_middle, axis=-1, keepdims=True), xp.full_like(records, LEAST_MEDIAN))
+
+        return self._clipped(weights, features, labels, divisors, median)
+
+    def _clipped(
+        self, weights: Array, features: Array, labels: Array, divisors: Array, bound_of: Callable[[Any], Any]
+    ) -> Gradient:
         xp = array_namespace(weights)
         slopes = self.loss.slopes(xp.matmul(features, weights), labels)
         norms = xp.sqrt(xp.vecdot(features, features) * xp.vecdot(slopes, slopes))
-        shrink = 1.0 / xp.maximum(norms / self.clip_norm, 1.0)
+        bound = bound_of(norms)
+        shrink = 1.0 / xp.maximum(norms / bound, 1.0)
         share = shrink / divisors[..., None]
-        return Gradient(xp.matmul(xp.matrix_transpose(features), slopes * share[..., None]), norms)
+        mean = xp.matmul(xp.matrix_transpose(features), slopes * share[..., None])
+        return Gradient(mean, norms, bound, xp.mean(xp.astype(norms > bound, norms.dtype), axis=-1))
 
     def record_gradients(self, weights: Array, features: Array, labels: Array) -> Any:
         """The un-clipped gradient of every record: (..., records, columns, outputs)."""
@@ -54,6 +83,15 @@ class Objective:
         """The (un-clipped) loss of every record: (..., records)."""
         xp = array_namespace(weights)
         return self.loss.values(xp.matmul(features, weights), labels)
+
+    def gradient_bound(self, row_norm: float) -> float:
+        """G: the clipping norm, or less where rows of norm at most `row_norm` cannot have longer gradients."""
+        return min(self.clip_norm, self.largest_gradient(row_norm))
+
+    def largest_gradient(self, row_norm: float) -> float:
+        """Norm that a record's un-clipped gradient cannot exceed."""
+        slope = self.loss.slope_bound
+        return inf if slope == inf else slope * row_norm
 
     def smoothness(self, row_norm: float) -> float:
         """L of every record's loss when feature rows have norm at most `row_norm`."""

@@ -26,6 +26,10 @@ class Regularizer(Protocol):
         r"""$\mathrm{prox}_{\mathrm{step}\cdot R}$ of each weight matrix in the stack."""
         ...
 
+    def subgradient(self, weights: Array) -> Any:
+        """An element of the subdifferential, the one of least norm; zero where there is a constraint."""
+        ...
+
     def scaled(self, factor: float) -> "Regularizer":
         """The regularizer `factor` times this one (a client's share, or the sum over clients)."""
         ...
@@ -42,6 +46,10 @@ class Unregularized:
     def prox(self, weights: Array, step: Any) -> Any:
         """The weights themselves."""
         return weights
+
+    def subgradient(self, weights: Array) -> Any:
+        """Zero."""
+        return 0.0 * weights
 
     def scaled(self, factor: float) -> "Unregularized":
         """Still zero."""
@@ -63,6 +71,10 @@ class L1:
         """Soft-thresholding."""
         return _soft_threshold(weights, step * self.strength)
 
+    def subgradient(self, weights: Array) -> Any:
+        """The signs, zero at zero."""
+        return self.strength * array_namespace(weights).sign(weights)
+
     def scaled(self, factor: float) -> "L1":
         """Strength times factor."""
         return L1(self.strength * factor)
@@ -81,6 +93,10 @@ class SquaredL2:
     def prox(self, weights: Array, step: Any) -> Any:
         """Shrinkage toward zero."""
         return weights / (1.0 + step * self.strength)
+
+    def subgradient(self, weights: Array) -> Any:
+        """The gradient."""
+        return self.strength * weights
 
     def scaled(self, factor: float) -> "SquaredL2":
         """Strength times factor."""
@@ -101,6 +117,10 @@ class ElasticNet:
     def prox(self, weights: Array, step: Any) -> Any:
         """Soft-thresholding, then shrinkage."""
         return self._l2.prox(self._l1.prox(weights, step), step)
+
+    def subgradient(self, weights: Array) -> Any:
+        """Both parts together."""
+        return self._l1.subgradient(weights) + self._l2.subgradient(weights)
 
     def scaled(self, factor: float) -> "ElasticNet":
         """Strength times factor, same mix."""
@@ -134,6 +154,12 @@ class GroupL1:
         kept = xp.maximum(norms - threshold, 0.0)
         return weights * (kept / xp.where(norms > 0.0, norms, xp.ones_like(norms)))
 
+    def subgradient(self, weights: Array) -> Any:
+        """Each row's direction, zero at zero."""
+        xp = array_namespace(weights)
+        norms = xp.sqrt(xp.sum(weights * weights, axis=-1, keepdims=True))
+        return self.strength * weights / xp.where(norms > 0.0, norms, xp.ones_like(norms))
+
     def scaled(self, factor: float) -> "GroupL1":
         """Strength times factor."""
         return GroupL1(self.strength * factor)
@@ -155,6 +181,10 @@ class Box:
     def prox(self, weights: Array, step: Any) -> Any:
         """Projection onto the box."""
         return array_namespace(weights).clip(weights, -self.radius, self.radius)
+
+    def subgradient(self, weights: Array) -> Any:
+        """Zero: a subgradient cannot keep to a constraint, only the proximal map can."""
+        return 0.0 * weights
 
     def scaled(self, factor: float) -> "Box":
         """A constraint times a positive number is the same constraint."""
