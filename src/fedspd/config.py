@@ -2,7 +2,7 @@
 
 import difflib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, asdict, dataclass, field, fields
 from importlib.resources import files
 from math import inf, isfinite
@@ -10,6 +10,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args
 
+from fedspd.algorithms import METHODS
 from fedspd.data import KINDS
 from fedspd.errors import InputError
 from fedspd.problem import LOSSES
@@ -38,6 +39,11 @@ class Data:
     deviation_floor: float = setting(0.3, "noisy-moments: least deviation a column is divided by", above=0)
     bias: float = setting(0.0, "value of an added constant column; 0 adds none")
     row_norm: float | None = setting(None, "rows longer than this are shortened to it; absent: never", above=0)
+    split: str = setting(
+        "test",
+        "what models are measured on; validation: a fifth of the training records, held out of training",
+        choices=("test", "validation"),
+    )
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,11 @@ class Problem:
         "l1", "convex regularizer", choices=("none", "l1", "squared-l2", "elastic-net", "group-l1", "box")
     )
     strength: float = setting(0.01, "its weight lambda_R (for box: the radius)", above=0)
+    counts: str = setting(
+        "clients",
+        "what counts the same in the objective: every client, or every record",
+        choices=("clients", "records"),
+    )
     ratio: float = setting(0.5, "elastic-net: share of the l1 part", at_least=0)
     per_client: str = setting(
         "share",
@@ -78,12 +89,14 @@ class Algorithm:
 
     name: str = setting(
         "fedspd",
-        "fedspd: released state, proved; fedspd-published: the paper's",
-        choices=("fedspd", "fedspd-published"),
+        "the method; -published: as its authors have it, the last three: without privacy",
+        choices=tuple(METHODS),
     )
-    penalty: float | None = setting(None, "penalty rho of the augmented Lagrangian; absent: by rule", above=0)
+    penalty: float | None = setting(
+        None, "penalty rho of the augmented Lagrangian, mu of fedprox; absent: by rule", above=0
+    )
     local_steps: int = setting(1, "local steps per round, Q", at_least=1)
-    batch_size: int | None = setting(None, "records per local step, b; absent: the whole shard", at_least=1)
+    batch_size: int | None = setting(None, "records per local step, b; absent: a pass over the whole shard", at_least=1)
     sampling: str = setting(
         "without-replacement",
         "how a client draws its records in a round",
@@ -92,9 +105,14 @@ class Algorithm:
     max_batch: int | None = setting(None, "poisson: most records in a batch the proof allows for; absent: by rule")
     start: str = setting("server", "where local steps begin", choices=("server", "own"))
     inverse_step: float | None = setting(
-        None, "constant gamma; absent: by rule, or Theorem 2's growing one if published", above=0
+        None,
+        "gamma, 1 / step size; absent: by rule, or as published; grows like sqrt(t) in dp-sgd-published and "
+        "dp-fedavg-published",
+        above=0,
     )
-    diameter: float = setting(1.0, "d_X of Theorem 2", above=0)
+    step_scale: float = setting(1.0, "what the rule's step size is multiplied by", above=0)
+    penalty_share: float = setting(1 / 3, "by rule: part of gamma + rho that is rho", above=0, below=1)
+    diameter: float = setting(1.0, "d_X of Theorem 2, c_w of dp-admm-published", above=0)
     dual_diameter: float = setting(1.0, "d_lambda of Theorem 2", above=0)
     gradient_deviation: float = setting(1.0, "phi of Theorem 2", at_least=0)
 
@@ -118,6 +136,9 @@ class Run:
 
     rounds: int | None = setting(None, "communication rounds, T; absent: by rule", at_least=1)
     participants: int = setting(20, "clients per round, K", at_least=1)
+    selection: str = setting(
+        "uniform", "who takes part: drawn anew every round, or the same clients in all", choices=("uniform", "fixed")
+    )
     most_participations: int | None = setting(
         None, "rounds a client may take part in; absent: as many as all rounds need", at_least=1
     )
@@ -133,6 +154,7 @@ class Metrics:
     """What is measured besides."""
 
     objective_every: int = setting(1, "rounds between evaluations of the objective on all records", at_least=1)
+    spent_every_round: bool = setting(True, "evaluate the privacy spent after every round, not only after the last")
     criterion: bool = setting(True, "compute the criterion H against scikit-learn's optimum at the end")
 
 
@@ -162,7 +184,7 @@ SECTIONS: dict[str, Any] = {section.name: section.default_factory for section in
 def describe() -> list[tuple[str, str, str]]:
     """Name, default and meaning of every setting."""
     return [
-        (f"{section}.{key.name}", "" if key.default is None else str(key.default), _meaning(key))
+        (f"{section}.{key.name}", _default(key.default), _meaning(key))
         for section, kind in SECTIONS.items()
         for key in fields(kind)
     ]
@@ -173,8 +195,14 @@ def presets() -> list[str]:
     return sorted(path.name.removesuffix(".toml") for path in _preset_folder().iterdir() if path.name.endswith(".toml"))
 
 
-def load(source: str | Path, overrides: Mapping[str, Any] | None = None) -> Config:
-    """Read a preset by name or a TOML file by path, then apply overrides such as {"run.seed": 1}."""
+def load(source: str | Path, overrides: Mapping[str, Any] | None = None, absent: Sequence[str] = ()) -> Config:
+    """Read a preset by name or a TOML file by path, then apply overrides such as {"run.seed": 1}.
+
+    Args:
+        source: the preset or the file.
+        overrides: settings to change, by "section.key".
+        absent: settings to leave out though the source has them.
+    """
     try:
         values = tomllib.loads(_read(source))
     except tomllib.TOMLDecodeError as error:
@@ -186,6 +214,9 @@ def load(source: str | Path, overrides: Mapping[str, Any] | None = None) -> Conf
         table = values.setdefault(section, {})
         if isinstance(table, dict):  # what is none is refused by parse
             table[key] = value
+    for name in absent:
+        section, _, key = name.partition(".")
+        values.get(section, {}).pop(key, None)
     return parse(values)
 
 
@@ -204,6 +235,15 @@ def parse(values: Mapping[str, Any]) -> Config:
         checked = {key: _checked(f"{name}.{key}", known[key], value) for key, value in keys.items()}
         sections[name] = SECTIONS[name](**checked)
     return Config(**sections)
+
+
+def changed(config: Config, overrides: Mapping[str, Any]) -> Config:
+    """The configuration with some settings changed, by "section.key"."""
+    values = config.to_dict()
+    for name, value in overrides.items():
+        section, _, key = name.partition(".")
+        values[section][key] = value
+    return parse(values)
 
 
 def parse_override(text: str) -> tuple[str, Any]:
@@ -232,6 +272,12 @@ def _read(source: str | Path) -> str:
 
 def _preset_folder() -> Any:
     return files("fedspd") / "presets"
+
+
+def _default(value: Any) -> str:
+    if value is None:
+        return ""
+    return str(round(value, 6) if isinstance(value, float) else value)
 
 
 def _meaning(key: Field[Any]) -> str:

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from fedspd import config
+from fedspd.algorithms import Constant
 from fedspd.engine import Simulation, convergence, optimum, simulate
 from fedspd.engine.diagnostics import local_objectives, objectives
 from fedspd.experiment import prepare_experiment
-from fedspd.experiment.published import Constant
 from fedspd.privacy import WITHOUT_REPLACEMENT, PublishedPlan
 from fedspd.problem import L1, LeastSquares, Objective, Softmax, SquaredHinge
 from tests.algorithms.test_fedspd_published import published, simulation, small_problem

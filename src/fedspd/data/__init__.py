@@ -6,7 +6,7 @@ This room reads files and draws partitions from a generator it is handed. It kno
 
 from fedspd.data.dataset import Category, Shards, Table, assign
 from fedspd.data.partition import KINDS, split
-from fedspd.data.pipeline import Declared, declare, finish, prepare
+from fedspd.data.pipeline import Declared, declare, finish, hold_out, prepare
 from fedspd.data.scaling import clip_rows
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "clip_rows",
     "declare",
     "finish",
+    "hold_out",
     "prepare",
     "split",
 ]

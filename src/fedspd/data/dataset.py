@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,11 @@ class Table:
     def __len__(self) -> int:
         return self.features.shape[0]
 
+    def rows(self, numbers: NDArray[np.integer]) -> Self:
+        """Some of the records, in this order."""
+        attributes = {name: replace(kind, codes=kind.codes[numbers]) for name, kind in self.attributes.items()}
+        return replace(self, features=self.features[numbers], labels=self.labels[numbers], attributes=attributes)
+
     def with_features(self, features: NDArray[np.float64], columns: tuple[str, ...] | None = None) -> Self:
         """The same records under other features; `columns` only where their names change."""
         return replace(self, features=features, columns=self.columns if columns is None else columns)
@@ -69,12 +74,14 @@ class Shards:
 
     Args:
         order: row that each record had in the table it came from.
+        counts: whether every client counts the same in what is minimized, or every record.
     """
 
     features: NDArray[np.float64]
     labels: np.ndarray
     offsets: NDArray[np.int64]
     order: NDArray[np.int64]
+    counts: Literal["clients", "records"] = "clients"
 
     def __post_init__(self) -> None:
         n = self.features.shape[0]
@@ -88,10 +95,11 @@ class Shards:
                 f"offsets must run from 0 to the {n} records, got {self.offsets}; build shards with `assign`."
             )
         refuse_empty(self.sizes, "give every client a record or leave it out")
-        inside = self.order[(self.order >= 0) & (self.order < n)]
-        if np.unique(inside).size != n:
+        named = np.zeros(n, bool)
+        named[self.order[(self.order >= 0) & (self.order < n)]] = True
+        if not named.all():
             raise InputError(
-                f"order must name each of the {n} records once, got {np.unique(inside).size} of them; "
+                f"order must name each of the {n} records once, got {np.count_nonzero(named)} of them; "
                 "build shards with `assign`."
             )
 
@@ -104,6 +112,12 @@ class Shards:
     def sizes(self) -> NDArray[np.int64]:
         """Number of records on each client."""
         return np.diff(self.offsets)
+
+    @cached_property
+    def divisors(self) -> NDArray[np.float64]:
+        """What each client divides the sum of its records' losses by: its size, or the mean size of all."""
+        sizes = self.sizes.astype(np.float64)
+        return sizes if self.counts == "clients" else np.full_like(sizes, sizes.mean())
 
     def shard(self, client: int) -> tuple[NDArray[np.float64], np.ndarray]:
         """Features and labels of one client, as views."""

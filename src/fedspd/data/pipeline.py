@@ -1,6 +1,7 @@
 """From a data set's name to features: the one place that knows the order of the steps."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, get_args
 
 import numpy as np
@@ -14,6 +15,7 @@ from fedspd.errors import InputError
 Scaling = Literal["z-score", "min-max", "none"]
 
 
+@lru_cache(maxsize=4)
 def prepare(
     name: str = "adult",
     *,
@@ -42,6 +44,16 @@ def prepare(
     return _bounded(_biased(train, bias), row_norm), _bounded(_biased(test, bias), row_norm)
 
 
+HELD_OUT = 0.2
+
+
+def hold_out(table: Table) -> tuple[Table, Table]:
+    """The table without a fifth of its records, and that fifth: always the same one."""
+    order = np.random.default_rng(0).permutation(len(table))
+    rest, held = np.split(order, [round(len(table) * (1 - HELD_OUT))])
+    return table.rows(np.sort(rest)), table.rows(np.sort(held))
+
+
 @dataclass(frozen=True, eq=False)
 class Declared:
     """Features within declared bounds: numeric columns in [-1, 1], levels 0 or 1. Nothing is read from records."""
@@ -52,6 +64,7 @@ class Declared:
     categorical: int  # number of one-hot blocks among the others
 
 
+@lru_cache(maxsize=4)
 def declare(columns: adult.Columns = "published", log_capital: bool = True) -> Declared:
     """Adult under its public schema alone."""
     train, test = adult.load(columns, log_capital)

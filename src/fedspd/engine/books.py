@@ -21,8 +21,8 @@ class Gate(Protocol):
 class Books:
     """Counts and epsilons of all clients, kept up to date for participants only (Remark 5 of the paper, enforced)."""
 
-    def __init__(self, plan: Plan, clients: int, gate: Gate | None) -> None:
-        self.plan, self.gate = plan, gate
+    def __init__(self, plan: Plan, clients: int, gate: Gate | None, every_round: bool = True) -> None:
+        self.plan, self.gate, self.every_round = plan, gate, every_round
         self.participations = np.zeros(clients, np.int64)
         self.may_take_part = np.ones(clients, bool)
         self.with_budget = clients
@@ -38,12 +38,21 @@ class Books:
         self.participations[chosen] += 1
         if self.plan.most_participations is not None:
             self._retire(chosen[self.participations[chosen] >= self.plan.most_participations[chosen]])
+        if self.every_round:
+            self._update(chosen)
+        return chosen
+
+    def close(self) -> None:
+        """Evaluate what all clients have spent, where that was put off."""
+        if not self.every_round:
+            self._update(np.arange(len(self.epsilon)))
+
+    def _update(self, chosen: np.ndarray) -> None:
         spent, before = self.plan.spent(chosen, self.participations[chosen]), self.epsilon[chosen]
         # a client without a bound stays at infinity, which cannot be subtracted from itself
         self.total += float(np.subtract(spent, before, where=spent != before, out=np.zeros_like(spent)).sum())
         self.epsilon[chosen] = spent
         self.largest = max(self.largest, float(spent.max(initial=0.0)))
-        return chosen
 
     def _retire(self, clients: np.ndarray) -> None:
         self.may_take_part[clients] = False

@@ -40,7 +40,7 @@ def optimum(simulation: Simulation) -> np.ndarray:
         objective.regularizer.scaled(shards.clients),
         shards.features,
         shards.labels,
-        np.repeat(1 / shards.sizes, shards.sizes),
+        np.repeat(1 / shards.divisors, shards.sizes),
     )
 
 

@@ -34,18 +34,24 @@ def scores(loss: Loss, features: np.ndarray, models: np.ndarray) -> np.ndarray:
 
 
 def accuracies(loss: Loss, test: Table, models: np.ndarray, each: Each = map) -> np.ndarray:
-    """Share of test records whose label each model predicts."""
+    """Share of test records whose label each model predicts; a model that is not finite predicts nothing."""
 
     def right(block: slice) -> np.ndarray:
         predicted = loss.predict(scores(loss, test.features[block], models))
         return np.count_nonzero(predicted == test.labels[block, None], axis=0)
 
-    return sum(each(right, _blocks(len(test), models)), np.zeros(len(models), np.int64)) / len(test)
+    counts = sum(each(right, _blocks(len(test), models)), np.zeros(len(models), np.int64))
+    return np.where(np.isfinite(models).all(axis=(1, 2)), counts / len(test), np.nan)
+
+
+def losses(loss: Loss, test: Table, weights: np.ndarray) -> np.ndarray:
+    """Loss of every test record under one model."""
+    return loss.values(scores(loss, test.features, weights[None])[:, 0], test.labels)
 
 
 def objectives(objective: Objective, shards: Shards, models: np.ndarray, each: Each = map) -> np.ndarray:
     r"""$\sum_i F_i(x)$ for a stack of models."""
-    record_weights = np.repeat(1 / shards.sizes, shards.sizes)
+    record_weights = np.repeat(1 / shards.divisors, shards.sizes)
 
     def weighted(block: slice) -> np.ndarray:
         values = objective.loss.values(
@@ -62,7 +68,7 @@ def local_objectives(
 ) -> np.ndarray:
     """$F_i(x)$ on the whole shard of `clients[k]` at `weights[k]`; quickest when equal clients stand together."""
     contrasts = objective.loss.contrast(weights)
-    sizes = shards.sizes[clients]
+    sizes, divisors = shards.sizes[clients], shards.divisors[clients]
 
     def losses(piece: np.ndarray) -> np.ndarray:
         rows = np.empty((int(sizes[piece].sum()), contrasts.shape[-1]))
@@ -84,7 +90,7 @@ def local_objectives(
             labels[begin:end].reshape(shape)[:] = shards.labels[low:high]
             begin = end
         starts = np.cumsum(sizes[piece]) - sizes[piece]
-        return np.add.reduceat(objective.loss.values(rows, labels), starts) / sizes[piece]
+        return np.add.reduceat(objective.loss.values(rows, labels), starts) / divisors[piece]
 
     pieces = np.split(np.arange(len(clients)), np.flatnonzero(np.diff(np.cumsum(sizes) // BLOCK)) + 1)
     return np.concatenate(list(each(losses, pieces))) + objective.regularizer.value(weights)
@@ -117,7 +123,7 @@ class Lagrangian:
         clients, columns, outputs = self.weights.shape
         zero_scores = np.zeros((len(self.shards.labels), outputs))
         at_zero = self.objective.loss.values(zero_scores, self.shards.labels)
-        self.local = np.add.reduceat(at_zero, self.shards.offsets[:-1]) / self.shards.sizes
+        self.local = np.add.reduceat(at_zero, self.shards.offsets[:-1]) / self.shards.divisors
         self.local_sums = [float(self.local.sum())]
         self.weights_sum, self.dual_sum = np.zeros((2, columns, outputs))
         self.products = self.squares = 0.0

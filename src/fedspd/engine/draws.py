@@ -49,10 +49,21 @@ def records_with_replacement(rng: np.random.Generator, sizes: np.ndarray, count:
     return rng.integers(0, sizes[:, None], size=(len(sizes), count))
 
 
-def whole_shards(sizes: np.ndarray) -> np.ndarray:
-    """Every record of every client, in order; shorter shards are filled up with `NOBODY`."""
-    numbers = np.broadcast_to(np.arange(int(sizes.max())), (len(sizes), int(sizes.max())))
-    return np.where(numbers < sizes[:, None], numbers, NOBODY)
+def whole_shards(rng: np.random.Generator, sizes: np.ndarray, steps: int) -> np.ndarray:
+    """(clients, steps, longest batch): every record of every client once; filled up with `NOBODY`.
+
+    With several steps the records are shuffled and dealt out in turn, so that a client's batches differ
+    by at most one in length.
+    """
+    width = int(sizes.max())
+    numbers = np.broadcast_to(np.arange(width), (len(sizes), width))
+    if steps == 1:
+        return np.where(numbers < sizes[:, None], numbers, NOBODY)[:, None]
+    keys = np.where(numbers < sizes[:, None], rng.random((len(sizes), width)), 2.0)
+    order = np.where(numbers < sizes[:, None], np.argsort(keys, axis=1), NOBODY)
+    padded = np.full((len(sizes), -(-width // steps) * steps), NOBODY)
+    padded[:, :width] = order
+    return padded.reshape(len(sizes), -1, steps).swapaxes(1, 2)
 
 
 def poisson(rng: np.random.Generator, sizes: np.ndarray, rates: np.ndarray, steps: int) -> np.ndarray:

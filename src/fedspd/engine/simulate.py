@@ -20,6 +20,7 @@ from fedspd.results import History
 from fedspd.typing import Batches
 
 PART = 256  # participants that one thread plays at a time
+ALIKE = 0.7  # whole shards played together are at least this much of the longest one
 
 
 @dataclass(frozen=True)
@@ -30,17 +31,26 @@ class Simulation:
     test: Table
     algorithm: Algorithm
     plan: Plan
-    batch_size: int | None  # None: the whole shard
+    batch_size: int | None  # None: the whole shard, dealt out to the local steps
     participants: int
     rounds: int
     seed: int
     objective_every: int = 1  # rounds between evaluations of the objective on all records
+    spent_every_round: bool = True  # evaluate the privacy spent after every round, not only after the last
     min_participants: int = 1  # the run ends when fewer clients have budget left
+    same_participants: bool = False  # the clients of round 1 take part in all rounds, and nobody else
 
     def batch_sizes(self, clients: np.ndarray) -> np.ndarray:
         """What each client divides a batch's sum by."""
-        sizes = self.shards.sizes[clients]
-        return sizes if self.batch_size is None else np.full_like(sizes, self.batch_size)
+        whole = self.shards.divisors[clients]
+        if self.batch_size is None:
+            return whole / self.algorithm.local_steps
+        return self.batch_size * whole / self.shards.sizes[clients]
+
+    @property
+    def expected_participations(self) -> float:
+        """Of a client that takes part at all: p T, or T where the same ones always do."""
+        return self.rounds if self.same_participants else self.rounds * self.participants / self.shards.clients
 
     def batches(self, clients: np.ndarray, records: np.ndarray) -> Batches:
         """The named records of each client, gathered from the flat table."""
@@ -54,7 +64,7 @@ class Simulation:
         """Refuse what cannot run, before any work."""
         check_participants(self.participants, self.shards.clients)
         smallest = int(self.shards.sizes.min())
-        drawn = self.algorithm.local_steps * (self.batch_size or smallest)
+        drawn = self.algorithm.local_steps * (self.batch_size or 1)
         if self.plan.sampling != WITH_REPLACEMENT and drawn > smallest:
             raise InputError(
                 f"local_steps x batch_size must be at most the records of the smallest client, {smallest}, "
@@ -105,7 +115,7 @@ def _simulate(simulation: Simulation, on_round: Callable[[], Any], gate: Gate | 
         raise RuntimeError(f"{type(algorithm).__name__} keeps un-noised state, so its plan cannot be 'proved'.")
     point = writable(algorithm.local_point(clients))
     lagrangian = Lagrangian(algorithm.objective, shards, algorithm.penalty, each, point.weights, point.dual)
-    books = Books(plan, shards.clients, gate)
+    books = Books(plan, shards.clients, gate, simulation.spent_every_round)
     models: list[np.ndarray] = []
     rows: list[dict[str, float]] = []
     for round in range(1, simulation.rounds + 1):
@@ -117,7 +127,7 @@ def _simulate(simulation: Simulation, on_round: Callable[[], Any], gate: Gate | 
         told = algorithm.broadcast(server, round)
         scale = plan.noise_scale(chosen, algorithm.sensitivity(round, simulation.batch_sizes(chosen)))
         played = _play(simulation, told, clients, chosen, draw(simulation, round, chosen), scale, each)
-        server = algorithm.merge(server, played.replies, replies[chosen])
+        server = algorithm.merge(server, told, played.replies, replies[chosen])
         scatter(clients, chosen, played.client)
         scatter(replies, chosen, played.replies)
         models.append(np.asarray(algorithm.model(server)))
@@ -130,8 +140,8 @@ def _simulate(simulation: Simulation, on_round: Callable[[], Any], gate: Gate | 
                 "noise_scale": float(np.mean(scale)),
                 "participants": len(chosen),
                 "clients_with_budget": books.with_budget,
-                "epsilon_max": books.largest,
-                "epsilon_mean": books.total / shards.clients,
+                "epsilon_max": books.largest if simulation.spent_every_round else np.nan,
+                "epsilon_mean": books.total / shards.clients if simulation.spent_every_round else np.nan,
                 "clipped_share": float(np.mean(played.clipped)),
             }
         )
@@ -140,6 +150,8 @@ def _simulate(simulation: Simulation, on_round: Callable[[], Any], gate: Gate | 
         raise InputError(
             "no client had budget for a single round; raise the budget, or name a new ledger with --ledger."
         )
+    books.close()
+    rows[-1] |= {"epsilon_max": books.largest, "epsilon_mean": books.total / shards.clients}
     trajectory = np.array(models)
     history = _history(simulation, rows, trajectory, lagrangian, each)
     return Outcome(trajectory, history, lagrangian, books.participations)
@@ -148,18 +160,41 @@ def _simulate(simulation: Simulation, on_round: Callable[[], Any], gate: Gate | 
 def _play(
     simulation: Simulation, told: Any, clients: Any, chosen: np.ndarray, drawn: "Drawn", scale: Any, each: Each
 ) -> Played:
-    """One round of the participants; many of them are split over the cores."""
+    """One round of the participants; many of them, or ones of unequal size, are split into parts over the cores."""
     scales = np.broadcast_to(np.asarray(scale, float).reshape(-1, 1, 1), (len(chosen), 1, 1))
 
-    def part(rows: slice) -> Played:
-        batches = simulation.batches(chosen[rows], drawn.records[rows])
+    def part(rows: Any) -> Played:
+        batches = simulation.batches(chosen[rows], _trimmed(drawn.records[rows]))
         states = gather(clients, chosen[rows])
         return play(simulation.algorithm, told, states, batches, scales[rows], drawn.normals[rows])
 
+    if simulation.batch_size is None and _unequal(simulation.shards.sizes[chosen]):
+        parts = alike(simulation.shards.sizes[chosen])
+        return gather(joined(list(each(part, parts))), np.argsort(np.concatenate(parts)))
     if len(chosen) <= PART:
         return part(slice(None))
-    parts = [slice(begin, begin + PART) for begin in range(0, len(chosen), PART)]
-    return joined(list(each(part, parts)))
+    slices = [slice(begin, begin + PART) for begin in range(0, len(chosen), PART)]
+    return joined(list(each(part, slices)))
+
+
+def _unequal(sizes: np.ndarray) -> bool:
+    return bool(sizes.min() < ALIKE * sizes.max())
+
+
+def alike(sizes: np.ndarray) -> list[np.ndarray]:
+    """Numbers of participants in parts of similar size, since all in a part are filled up to its longest."""
+    order = np.argsort(-sizes, kind="stable")
+    parts, begin = [], 0
+    for end in range(1, len(order) + 1):
+        if end == len(order) or end - begin == PART or sizes[order[end]] < ALIKE * sizes[order[begin]]:
+            parts.append(order[begin:end])
+            begin = end
+    return parts
+
+
+def _trimmed(records: np.ndarray) -> np.ndarray:
+    """Without the places at the end that nobody in the stack fills."""
+    return records[:, :, : 1 + int(np.flatnonzero((records != draws.NOBODY).any(axis=(0, 1)))[-1])]
 
 
 class Drawn(NamedTuple):
@@ -171,8 +206,11 @@ class Drawn(NamedTuple):
 
 def choose(simulation: Simulation, round: int, books: Books) -> np.ndarray:
     """Who is asked to take part: uniformly among those with budget left, all of them if they are few."""
-    rng = draws.stream(simulation.seed, "participation", round)
+    rng = draws.stream(simulation.seed, "participation", 1 if simulation.same_participants else round)
     count = min(simulation.participants, books.with_budget)
+    if simulation.same_participants:
+        chosen = draws.participants(rng, len(books.may_take_part), simulation.participants)
+        return chosen[books.may_take_part[chosen]]
     if books.with_budget == len(books.may_take_part):
         return draws.participants(rng, books.with_budget, count)
     return np.flatnonzero(books.may_take_part)[draws.participants(rng, books.with_budget, count)]
@@ -190,7 +228,7 @@ def _records(simulation: Simulation, rng: np.random.Generator, chosen: np.ndarra
     """(clients, local steps, longest batch): numbers of records within each client's shard."""
     sizes, steps = simulation.shards.sizes[chosen], simulation.algorithm.local_steps
     if simulation.batch_size is None:
-        return draws.whole_shards(sizes)[:, None]
+        return draws.whole_shards(rng, sizes, steps)
     count = steps * simulation.batch_size
     if simulation.plan.sampling == POISSON:
         return draws.poisson(rng, sizes, count / sizes, steps)

@@ -1,11 +1,12 @@
 """A configuration made concrete: data dealt out, method and plan built, nothing run yet."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from fedspd.algorithms import METHODS
 from fedspd.config import Config
-from fedspd.data import Shards, Table, split
+from fedspd.data import Shards, Table, hold_out, split
 from fedspd.engine import Simulation, stream
 from fedspd.engine.books import Gate
 from fedspd.errors import InputError
@@ -39,26 +40,32 @@ def prepare_experiment(config: Config, open_ledger: Callable[[], Ledger] | None 
     """
     from fedspd.experiment import proved, published
 
-    if config.algorithm.name == "fedspd":
+    if METHODS[config.algorithm.name].guarantee == "proved":
         return proved.build(config, open_ledger)
     if open_ledger is not None:
         raise InputError(
-            f"a ledger takes proved events only, got the method {config.algorithm.name!r}, whose guarantee is as "
-            "published; leave out --ledger."
+            f"a ledger takes proved events only, got the method {config.algorithm.name!r}, whose guarantee is "
+            f"{METHODS[config.algorithm.name].guarantee!r}; leave out --ledger."
         )
     return published.build(config)
+
+
+def measured_on(config: Config, train: Table, test: Table) -> tuple[Table, Table]:
+    """What is trained on and what models are measured on."""
+    return hold_out(train) if config.data.split == "validation" else (train, test)
 
 
 def deal(config: Config, train: Table) -> Shards:
     """The training records, handed out to clients."""
     options = {key: getattr(config.partition, key) for key in PARTITION_OPTIONS}
-    return split(
+    shards = split(
         train,
         config.partition.kind,
         config.partition.clients,
         stream(deal_seed(config), "partition"),
         **{key: value for key, value in options.items() if value is not None},
     )
+    return replace(shards, counts=config.problem.counts)
 
 
 def deal_seed(config: Config) -> int:
@@ -77,6 +84,11 @@ def problem_parts(config: Config, classes: int) -> tuple[Loss, Regularizer]:
     if config.metrics.criterion:
         reference_solver(loss, regularizer, config.partition.clients)  # refuses now what it could not solve later
     return loss, regularizer
+
+
+def averaged_clients(config: Config) -> int:
+    """How many clients a server that averages the latest uploads of all averages over."""
+    return config.run.participants if config.run.selection == "fixed" else config.partition.clients
 
 
 def required(value: Any, name: str) -> Any:

@@ -20,12 +20,13 @@ class LedgerGate:
     ledger: Ledger
     plan: ProvedPlan
     run: str
+    method: str
     names: tuple[str, ...]
 
     def charge(self, round: int, clients: np.ndarray) -> np.ndarray:
         """Charge each client its own event; durable on return."""
         events = self._events(round, clients)
-        granted = set(self.ledger.charge(self.run, round, "fedspd" if round else "moments", events).granted)
+        granted = set(self.ledger.charge(self.run, round, self.method if round else "moments", events).granted)
         return np.array([name in granted for name in events], dtype=bool)
 
     def charge_all(self, round: int) -> bool:
@@ -68,7 +69,7 @@ def open_gate(ledger: Ledger, plan: ProvedPlan, config: Config, clients: int) ->
     most = plan.most_participations.tolist()
     plans = {name: plan.history(int(plan.group[i]), most[i]) for i, name in enumerate(names)}
     ledger.enter(budgets, plans)
-    return LedgerGate(ledger, plan, run, names)
+    return LedgerGate(ledger, plan, run, config.algorithm.name, names)
 
 
 def _deal(config: Config) -> str:

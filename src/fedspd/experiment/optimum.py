@@ -13,7 +13,7 @@ def cached_optimum(simulation: Simulation) -> np.ndarray:
     """scikit-learn's optimum of the simulation's problem, from the cache if it was solved before."""
     objective, shards = simulation.algorithm.objective, simulation.shards
     digest = hashlib.blake2b(digest_size=16)
-    digest.update(repr((objective.loss, objective.regularizer, shards.offsets.tolist())).encode())
+    digest.update(repr((objective.loss, objective.regularizer, shards.offsets.tolist(), shards.counts)).encode())
     digest.update(np.ascontiguousarray(shards.features).data)
     digest.update(np.ascontiguousarray(shards.labels).data)
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedspd" / "optima"

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from fedspd.algorithms.fedspd import averaged_noise
+from fedspd.config import Algorithm
 from fedspd.errors import InputError
-from fedspd.experiment.rules import PARTICIPATIONS, PENALTY_SHARE, rounds_for, step_size
+from fedspd.experiment.rules import PARTICIPATIONS, noise_per_path, path_length, rounds_for
 from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, Sampling, plan_as_published, plan_proved, published
-from fedspd.privacy.accounting import Accountant, FixedSize, calibrate
+from fedspd.privacy.accounting import Accountant, FixedSize, Gaussian, calibrate
 from fedspd.privacy.sensitivity import proximal_average
 
 PAPERS_STEPS, PAPERS_BATCH = 5, 10
@@ -30,8 +31,10 @@ def proposed_plan(
         raise InputError(f"clients and records must be at least 1, got {clients} and {records}; correct them.")
     rounds = rounds or rounds_for(PARTICIPATIONS, participants, clients)
     participations = -(-rounds * participants // clients)
-    step = step_size(epsilon, delta, clients, records, participations, clip_norm, 1.0)
-    gamma, rho = (1 - PENALTY_SHARE) / step, PENALTY_SHARE / step
+    spread = noise_per_path(clip_norm, calibrate(Gaussian, 1, epsilon, delta), records, clients)
+    step = path_length(spread, 1.0) / participations
+    share = Algorithm().penalty_share
+    gamma, rho = (1 - share) / step, share / step
     sizes = np.full(clients, records)
     plan = plan_proved(epsilon, delta, Sampling(WHOLE_SHARD), sizes, participations, moments_share)
     sensitivity = float(proximal_average("replace-one", clip_norm, float(records), 1, gamma, rho))

@@ -1,4 +1,4 @@
-"""Build FedSPD-DP with released state: nothing is computed from records without being charged."""
+"""Build a method whose privacy is proved: nothing is computed from records without being charged."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,14 +6,15 @@ from math import inf
 
 import numpy as np
 
-from fedspd.algorithms import FedSPD, Moments, choose_levels
+from fedspd.algorithms import Moments, choose_levels
 from fedspd.config import Config
 from fedspd.data import Declared, Shards, Table, declare, finish
 from fedspd.engine import Simulation, stream
 from fedspd.errors import InputError
-from fedspd.experiment.build import Experiment, deal, problem_parts, required
+from fedspd.experiment.build import Experiment, deal, measured_on, problem_parts, required
 from fedspd.experiment.gate import LedgerGate, open_gate
-from fedspd.experiment.rules import Proposal, propose
+from fedspd.experiment.methods import check_method, make_proved
+from fedspd.experiment.rules import Proposal, multiplier_for, propose
 from fedspd.privacy import WHOLE_SHARD, ProvedPlan, Sampling, gaussian, plan_proved
 from fedspd.privacy.ledger import Ledger
 from fedspd.problem import Objective
@@ -22,49 +23,51 @@ from fedspd.problem import Objective
 def build(config: Config, open_ledger: Callable[[], Ledger] | None) -> Experiment:
     """Public schema, plan, charged scaling, method."""
     _check(config)
-    declared = declare(config.data.columns, config.data.log_capital)  # pyright: ignore[reportArgumentType]
-    shards = deal(config, declared.train)
-    loss, regularizer = problem_parts(config, len(declared.train.classes))
+    schema = declare(config.data.columns, config.data.log_capital)  # pyright: ignore[reportArgumentType]
+    train, test = measured_on(config, schema.train, schema.test)
+    declared = replace(schema, train=train, test=test)
+    shards = deal(config, train)
+    loss, regularizer = problem_parts(config, len(train.classes))
     proposal = propose(config, shards, loss)
-    sampling = make_sampling(config, proposal)
-    plan = plan_proved(
-        config.privacy.epsilon,
-        config.privacy.delta,
-        sampling,
-        np.asarray(shards.sizes),
-        proposal.participations,
-        config.data.moments_share if config.data.scaling == "noisy-moments" else 0.0,
-        config.privacy.noise_multiplier,
-        config.privacy.accountant,
-    )
-    crowding = 1.0 if sampling.max_batch is None else sampling.max_batch / required(sampling.batch_size, "batch_size")
-    algorithm = FedSPD(
-        objective=Objective(loss, regularizer, config.problem.clip_norm),
-        clients=shards.clients,
-        penalty=proposal.penalty,
-        local_steps=config.algorithm.local_steps,
-        inverse_step=proposal.inverse_step,
-        row_norm=required(config.data.row_norm, "data.row_norm"),
-        start_at=config.algorithm.start,  # pyright: ignore[reportArgumentType]
-        relation=plan.relation,  # pyright: ignore[reportArgumentType]
-        crowding=crowding,
-    )
+    plan = make_plan(config, shards, make_sampling(config, proposal), proposal)
+    objective = Objective(loss, regularizer, config.problem.clip_norm)
     simulation = Simulation(
         shards=shards,
-        test=declared.test,
-        algorithm=algorithm,
+        test=test,
+        algorithm=make_proved(config, objective, shards, plan, proposal),
         plan=plan,
         batch_size=config.algorithm.batch_size,
         participants=config.run.participants,
         rounds=proposal.rounds,
         seed=config.run.seed,
         objective_every=config.metrics.objective_every,
+        spent_every_round=config.metrics.spent_every_round,
         min_participants=config.run.min_participants,
+        same_participants=config.run.selection == "fixed",
     )
     simulation.check()
     gate = None if open_ledger is None else open_gate(open_ledger(), plan, config, shards.clients)
     scaled = scale(config, declared, simulation, plan, gate)
     return Experiment(config, scaled, plan, None, scaled.test.columns, scaled.test.classes, gate)
+
+
+def make_plan(config: Config, shards: Shards, sampling: Sampling, proposal: Proposal) -> ProvedPlan:
+    """Noise for a total budget, or for one round's, of which the total is then what all rounds cost."""
+    privacy, sizes = config.privacy, np.asarray(shards.sizes)
+    multiplier = privacy.noise_multiplier
+    if privacy.budget == "round":
+        smallest = int(sizes.min())  # has the highest sampling rate, so the noise suffices for all
+        multiplier = multiplier_for(sampling, smallest, 1, privacy.epsilon, privacy.delta)
+    return plan_proved(
+        privacy.epsilon,
+        privacy.delta,
+        sampling,
+        sizes,
+        proposal.participations,
+        config.data.moments_share if config.data.scaling == "noisy-moments" else 0.0,
+        multiplier,
+        privacy.accountant,
+    )
 
 
 def scale(
@@ -110,11 +113,6 @@ def make_sampling(config: Config, proposal: Proposal) -> Sampling:
     """How records are drawn, with what the accounting must know of the local steps."""
     algorithm = config.algorithm
     if algorithm.batch_size is None:
-        if algorithm.local_steps > 1:
-            raise InputError(
-                f"algorithm.batch_size is needed for local_steps > 1, got none with {algorithm.local_steps} steps; "
-                "set it, or set local_steps = 1 to use the whole shard."
-            )
         return Sampling(WHOLE_SHARD)
     return Sampling(
         algorithm.sampling, algorithm.batch_size, algorithm.local_steps, proposal.contraction, proposal.max_batch
@@ -131,5 +129,8 @@ def _check(config: Config) -> None:
         raise InputError(
             "privacy.epsilon must be finite for a proved guarantee, got inf; use the published method without noise."
         )
-    if config.privacy.budget == "round":
-        raise InputError('privacy.budget must be "total" for a proved guarantee, got "round"; state the total.')
+    if config.privacy.budget == "round" and config.privacy.noise_multiplier is not None:
+        raise InputError(
+            "either privacy.noise_multiplier or a budget per round decides the noise, got both; leave one out."
+        )
+    check_method(config)

@@ -1,61 +1,46 @@
-"""Build FedSPD-DP as published, with the paper's plan."""
+"""Build a method as published, with the paper's plan, or one without privacy."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from math import inf
-from typing import Any
 
 import numpy as np
 
-from fedspd.algorithms import FedSPDPublished
+from fedspd.algorithms import METHODS
 from fedspd.config import Config
 from fedspd.data import Shards, prepare
 from fedspd.engine import Simulation
 from fedspd.errors import InputError
-from fedspd.experiment.build import Experiment, deal, problem_parts, required
-from fedspd.privacy import Published, PublishedPlan, plan_as_published
+from fedspd.experiment.build import Experiment, deal, measured_on, problem_parts, required
+from fedspd.experiment.methods import check_method, make_published
+from fedspd.privacy import WHOLE_SHARD, Published, PublishedPlan, plan_as_published
 from fedspd.problem import Objective
 
 PREPARE_OPTIONS = ("name", "columns", "log_capital", "scaling", "bias", "row_norm")
-
-
-@dataclass(frozen=True)
-class Constant:
-    """The same γ in every round."""
-
-    value: float
-
-    def inverse_step(self, round: Any) -> float:
-        """γ, whatever the round."""
-        return self.value
 
 
 def build(config: Config) -> Experiment:
     """Data, method and the paper's plan."""
     _check(config)
     options = asdict(config.data)
-    train, test = prepare(**{key: options[key] for key in PREPARE_OPTIONS})
+    train, test = measured_on(config, *prepare(**{key: options[key] for key in PREPARE_OPTIONS}))
     shards = deal(config, train)
     loss, regularizer = problem_parts(config, len(train.classes))
     plan = make_plan(config, shards)
-    formulas = make_formulas(config, plan, shards, train.features.shape[1] * loss.outputs)
-    gamma = config.algorithm.inverse_step
-    algorithm = FedSPDPublished(
-        objective=Objective(loss, regularizer, config.problem.clip_norm),
-        clients=shards.clients,
-        penalty=formulas.penalty,
-        local_steps=config.algorithm.local_steps,
-        schedule=formulas if gamma is None else Constant(gamma),
-    )
+    papers_own = config.algorithm.name == "fedspd-published"
+    formulas = make_formulas(config, plan, shards, train.features.shape[1] * loss.outputs) if papers_own else None
+    objective = Objective(loss, regularizer, config.problem.clip_norm)
     simulation = Simulation(
         shards=shards,
         test=test,
-        algorithm=algorithm,
+        algorithm=make_published(config, objective, shards, plan, formulas),
         plan=plan,
         batch_size=config.algorithm.batch_size,
         participants=config.run.participants,
         rounds=required(config.run.rounds, "run.rounds"),
         seed=config.run.seed,
         objective_every=config.metrics.objective_every,
+        spent_every_round=config.metrics.spent_every_round,
+        same_participants=config.run.selection == "fixed",
     )
     simulation.check()
     return Experiment(config, simulation, plan, formulas, train.columns, train.classes)
@@ -63,14 +48,16 @@ def build(config: Config) -> Experiment:
 
 def make_plan(config: Config, shards: Shards) -> PublishedPlan:
     """The paper's plan, with the paper's average shard size and expected participations."""
+    algorithm, rounds = config.algorithm, required(config.run.rounds, "run.rounds")
+    share = 1.0 if config.run.selection == "fixed" else config.run.participants / shards.clients
     return plan_as_published(
-        config.privacy.epsilon,
+        config.privacy.epsilon if METHODS[algorithm.name].guarantee != "none" else inf,
         config.privacy.budget,
         config.privacy.delta,
-        config.algorithm.sampling,
-        config.algorithm.local_steps * required(config.algorithm.batch_size, "algorithm.batch_size"),
+        WHOLE_SHARD if algorithm.batch_size is None else algorithm.sampling,
+        algorithm.local_steps * (algorithm.batch_size or 0),
         np.asarray(shards.sizes),
-        required(config.run.rounds, "run.rounds") * config.run.participants / shards.clients,
+        rounds * share,
     )
 
 
@@ -92,13 +79,16 @@ def make_formulas(config: Config, plan: PublishedPlan, shards: Shards, dimension
 
 
 def _check(config: Config) -> None:
+    check_method(config)
+    if config.algorithm.name == "fedspd-published":
+        required(config.algorithm.batch_size, "algorithm.batch_size")
     if config.data.scaling == "noisy-moments":
         raise InputError(
             "data.scaling = noisy-moments belongs to the proved method, got it with the published one; use z-score."
         )
     if config.algorithm.sampling == "poisson":
         raise InputError("the paper has no Poisson sampling, got it; use without-replacement or with-replacement.")
-    if config.problem.clip_norm < inf:
+    if config.problem.clip_norm < inf or METHODS[config.algorithm.name].guarantee == "none":
         return
     if config.privacy.epsilon < inf:
         raise InputError(

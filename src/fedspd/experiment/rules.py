@@ -8,18 +8,19 @@ like $\sqrt n$ again, so the noise on the model grows like $n\eta$ too. What mat
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, sqrt
 
 from fedspd.config import Config
 from fedspd.data import Shards
 from fedspd.engine import check_participants
-from fedspd.privacy import POISSON
+from fedspd.privacy import POISSON, WHOLE_SHARD, WITHOUT_REPLACEMENT, Sampling
 from fedspd.privacy.accounting import Gaussian, calibrate
 from fedspd.privacy.proved import largest_batch
 from fedspd.problem import Loss
 
 PARTICIPATIONS = 5  # uploads per client when the rounds are left open
-PENALTY_SHARE = 1 / 3  # rho of gamma + rho
+PRIMAL_DUAL = ("fedspd", "dp-admm")  # uploads add up a client's increments; other servers move every round
 PATH = 2.0  # the path length n eta is PATH / noise^(2/3)
 
 
@@ -32,29 +33,45 @@ class Proposal:
     inverse_step: float  # gamma
     penalty: float  # rho
     max_batch: int | None  # most records in a batch, for Poisson sampling with several local steps
-
-    @property
-    def contraction(self) -> float:
-        """c = gamma / (gamma + rho), by which a later local step shrinks a gap."""
-        return self.inverse_step / (self.inverse_step + self.penalty)
+    crowding: float  # most records in a batch over what its sum is divided by
+    contraction: float  # by which a later local step shrinks a record's part in the query; 0: not counted on
 
 
 def propose(config: Config, shards: Shards, loss: Loss) -> Proposal:
     """Keep what the configuration sets and fill in the rest."""
-    clients, participants = shards.clients, config.run.participants
-    rounds = config.run.rounds or rounds_for(PARTICIPATIONS, participants, clients)
-    participations = config.run.most_participations or ceil(rounds * participants / clients)
-    mean_records = len(shards.labels) / clients
-    step = step_size(
-        config.privacy.epsilon, config.privacy.delta, clients, mean_records, participations, config.problem.clip_norm,
-        config.data.row_norm or 1.0,
-    )  # fmt: skip
+    algorithm, run = config.algorithm, config.run
+    clients = run.participants if run.selection == "fixed" else shards.clients
+    rounds = run.rounds or rounds_for(PARTICIPATIONS, run.participants, clients)
+    participations = run.most_participations or ceil(rounds * run.participants / clients)
+    row_norm = config.data.row_norm or 1.0
+    primal_dual = algorithm.name in PRIMAL_DUAL
+    averaged = algorithm.name == "fedspd"  # releases the average of its local iterates, the others the last one
+    reach = (algorithm.local_steps + 1) / 2 if averaged else algorithm.local_steps
+    records = len(shards.labels) / shards.clients
+    multiplier = _multiplier(config, int(records), participations)
+    batch = algorithm.batch_size or records / algorithm.local_steps
+    noise = noise_per_path(config.problem.clip_norm, multiplier, batch, clients, reach)
+    moves = reach * (participations if primal_dual else rounds)
+    step = algorithm.step_scale * path_length(noise, row_norm) / moves
+    share = algorithm.penalty_share if primal_dual else 0.0
     max_batch = _max_batch(config, shards, participations)
-    inverse_step = config.algorithm.inverse_step or (1 - PENALTY_SHARE) / step
-    if config.algorithm.local_steps > 1 and config.algorithm.inverse_step is None:
-        crowding = 1.0 if max_batch is None else max_batch / (config.algorithm.batch_size or 1)
-        inverse_step = max(inverse_step, crowding * loss.curvature * (config.data.row_norm or 1.0) ** 2 / 2)
-    return Proposal(rounds, participations, inverse_step, config.algorithm.penalty or PENALTY_SHARE / step, max_batch)
+    crowding = _crowding(config, shards, max_batch)
+    inverse_step = algorithm.inverse_step or (1 - share) / step
+    if algorithm.local_steps > 1 and algorithm.inverse_step is None:
+        inverse_step = max(inverse_step, crowding * loss.curvature * row_norm**2 / 2)
+    penalty = (algorithm.penalty or share / step) if primal_dual else 0.0
+    # an average of local iterates counts early steps more than late ones
+    contraction = inverse_step / (inverse_step + penalty) if averaged else 0.0
+    return Proposal(rounds, participations, inverse_step, penalty, max_batch, crowding, contraction)
+
+
+def _crowding(config: Config, shards: Shards, max_batch: int | None) -> float:
+    """Above 1 with Poisson sampling, where a shard does not divide evenly among the local steps, or counts more."""
+    steps, batch_size = config.algorithm.local_steps, config.algorithm.batch_size
+    sizes, heaviest = shards.sizes, float((shards.sizes / shards.divisors).max())
+    if batch_size is not None:
+        return heaviest * (max_batch or batch_size) / batch_size
+    return float((-(-sizes // steps) * steps / shards.divisors).max())
 
 
 def _max_batch(config: Config, shards: Shards, participations: int) -> int | None:
@@ -73,17 +90,42 @@ def rounds_for(participations: int, participants: int, clients: int) -> int:
     return ceil(participations * clients / participants)
 
 
-def step_size(
-    epsilon: float, delta: float, clients: int, records: float, participations: int, clip_norm: float, row_norm: float
-) -> float:
-    r"""$\eta$ for a path of length $2\,\nu^{-2/3}/R^2$, shared by n participations.
+def path_length(noise: float, row_norm: float) -> float:
+    r"""$2\,\nu^{-2/3}/R^2$, with $\nu$ the noise on the model per unit of path.
 
-    $\nu = 2 G z_1/(m\sqrt N)$ is the noise on the model per unit of path, with $z_1$ the multiplier of a
-    single release under the whole budget. A longer path leaves less of the optimum undone and more noise;
-    the exponent and the factor come from a validation split of Adult at three budgets, and the optimum is
-    flat: half or twice the path costs about a quarter of a percentage point.
+    A longer path leaves less of the optimum undone and more noise; the exponent and the factor come from a
+    validation split of Adult at three budgets, and the optimum is flat: half or twice the path costs about
+    a quarter of a percentage point.
     """
-    one_shot = calibrate(Gaussian, 1, epsilon, delta)
-    noise = 2 * clip_norm * one_shot / (records * sqrt(clients))
-    path = PATH / noise ** (2 / 3) / row_norm**2
-    return path / participations
+    return PATH / noise ** (2 / 3) / row_norm**2
+
+
+def noise_per_path(clip_norm: float, multiplier: float, batch: float, clients: int, reach: float = 1.0) -> float:
+    r"""$\nu = 2Gz/(b\,r\sqrt N)$ where a participation moves the model by $r$ steps.
+
+    Args:
+        clip_norm: G.
+        multiplier: z, noise over sensitivity divided by the root of the participations.
+        batch: b, what a batch's sum is divided by.
+        clients: N.
+        reach: r.
+    """
+    return 2 * clip_norm * multiplier / (batch * reach * sqrt(clients))
+
+
+def _multiplier(config: Config, records: int, participations: int) -> float:
+    """Noise over sensitivity, divided by the root of the participations."""
+    algorithm, privacy = config.algorithm, config.privacy
+    if algorithm.batch_size is None and privacy.budget == "total":
+        return calibrate(Gaussian, 1, privacy.epsilon, privacy.delta)  # whatever the participations
+    drawn = Sampling(WHOLE_SHARD)
+    if algorithm.batch_size is not None:
+        drawn = Sampling(WITHOUT_REPLACEMENT, algorithm.batch_size, algorithm.local_steps)
+    counted = 1 if privacy.budget == "round" else participations
+    return multiplier_for(drawn, records, counted, privacy.epsilon, privacy.delta) / sqrt(participations)
+
+
+@lru_cache(maxsize=256)
+def multiplier_for(sampling: Sampling, records: int, participations: int, epsilon: float, delta: float) -> float:
+    """The noise over sensitivity that so many participations need."""
+    return calibrate(lambda z: sampling.event(records, z), participations, epsilon, delta)

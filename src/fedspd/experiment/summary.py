@@ -5,13 +5,15 @@ from typing import Any
 
 import numpy as np
 
+from fedspd.algorithms import METHODS
 from fedspd.engine import Convergence, Outcome
-from fedspd.engine.diagnostics import accuracies
+from fedspd.engine.diagnostics import accuracies, losses
 from fedspd.experiment.build import Experiment
 from fedspd.privacy import ProvedPlan, PublishedPlan
 from fedspd.privacy.accounting import spent
 from fedspd.results import COLUMNS
 
+NUMBER = 8  # bytes of one uploaded number
 ADVERSARY = "anyone who sees every upload and every model, the server included"
 
 
@@ -40,6 +42,8 @@ def summarize(
         "test_accuracy": history.last("test_accuracy"),
         "test_accuracy_average": float(accuracies(algorithm.objective.loss, simulation.test, average[None])[0]),
         "majority_accuracy": float(np.bincount(simulation.test.labels).max() / len(simulation.test)),
+        "test_loss": float(np.mean(losses(algorithm.objective.loss, simulation.test, outcome.weights))),
+        "bytes_uploaded": NUMBER * columns * outputs * int(outcome.participations.sum()),
         "objective": history.last("objective"),
         "alfv": history.last("alfv"),
         "consensus_error": history.last("consensus_error"),
@@ -78,6 +82,7 @@ def _proved(plan: ProvedPlan) -> dict[str, Any]:
     return {
         "epsilon": float(plan.budgets.max()),
         "epsilon_proved": float(plan.budgets.max()),
+        "unproved_because": None,
         "epsilon_per_round": one_round,
         "noise_multiplier": float(plan.noise_multipliers.max()),
         "accountant": plan.accountant,
@@ -89,10 +94,10 @@ def _published(experiment: Experiment, plan: PublishedPlan) -> dict[str, Any]:
     """What the paper would state: Theorem 1 at the average shard and p T participations."""
     simulation = experiment.simulation
     shards = simulation.shards
-    expected = simulation.rounds * simulation.participants / shards.clients
     return {
-        "epsilon": float(plan.stated(len(shards.labels) / shards.clients, expected)),
-        "epsilon_proved": None,  # un-noised state is carried from round to round: no bound is known
+        "epsilon": float(plan.stated(len(shards.labels) / shards.clients, simulation.expected_participations)),
+        "epsilon_proved": None,
+        "unproved_because": METHODS[experiment.config.algorithm.name].caveat,
         "epsilon_per_round": plan.epsilon_per_round,
         "noise_multiplier": plan.noise_multiplier,
         "accountant": "published",

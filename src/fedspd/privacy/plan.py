@@ -94,7 +94,9 @@ class PublishedPlan:
         return self.stated(self.records, np.ones(len(self.records)))
 
     def stated(self, records: Any, participations: Any) -> Any:
-        """Theorem 1 for a client with this many records."""
+        """Theorem 1 for a client with this many records; without subsampling, what the paper charges DP-ADMM."""
+        if self.sampling == WHOLE_SHARD:
+            return published.full_batch_total_epsilon(self.epsilon_per_round, participations)
         rate = published.sampling_rate(self.sampling, self.drawn, records)
         return published.total_epsilon(self.epsilon_per_round, rate, participations)
 
@@ -108,12 +110,14 @@ def plan_as_published(
         epsilon: the budget.
         budget: "total" (solve Theorem 1 for one round's epsilon) or "round".
         delta: of one round and, as the paper has it, of the whole run.
-        sampling: of records, with or without replacement.
-        drawn: Q b.
+        sampling: of records, with or without replacement, or the whole shard.
+        drawn: Q b; of no use for the whole shard.
         records: per client.
         participations: expected per client, p T.
     """
-    if budget == "total" and epsilon != inf:
+    if budget == "total" and epsilon != inf and sampling == WHOLE_SHARD:
+        epsilon = epsilon / float(published.full_batch_total_epsilon(1.0, participations))
+    elif budget == "total" and epsilon != inf:
         rate = published.sampling_rate(sampling, drawn, float(np.mean(records)))
         if not rate < 1:
             raise InputError(

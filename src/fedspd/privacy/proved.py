@@ -5,7 +5,7 @@ stays within its own budget because its noise was calibrated for the most partic
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import exp, inf, sqrt
 from typing import Any
@@ -75,7 +75,6 @@ class ProvedPlan:
     group: np.ndarray  # of each client
     most_participations: np.ndarray  # of each client
     accountant: str
-    _spent: dict[tuple[int, int], float] = field(default_factory=dict, repr=False)
 
     guarantee = "proved"
 
@@ -115,12 +114,9 @@ class ProvedPlan:
     def spent(self, clients: np.ndarray, participations: np.ndarray) -> np.ndarray:
         """Recomposed from events: an upper bound, moments included."""
         pairs = zip(self.group[clients].tolist(), np.asarray(participations).tolist(), strict=True)
-        return np.array([self._epsilon(group, count) for group, count in pairs])
-
-    def _epsilon(self, group: int, count: int) -> float:
-        if (group, count) not in self._spent:
-            self._spent[group, count] = spent(self.history(group, count), self.delta, self.accountant).epsilon  # pyright: ignore[reportArgumentType]
-        return self._spent[group, count]
+        return np.array(
+            [_spent(tuple(self.history(group, count)), self.delta, self.accountant) for group, count in pairs]
+        )
 
     def history(self, group: int, count: int) -> list[tuple[Event, int]]:
         """Everything a client of the group has released after some participations."""
@@ -162,6 +158,11 @@ def plan_proved(
     )
     caps = np.full(len(records), participations)
     return ProvedPlan(delta, sampling, groups, group.reshape(-1), caps, accountant)
+
+
+@lru_cache(maxsize=4096)
+def _spent(history: tuple[tuple[Event, int], ...], delta: float, accountant: Any) -> float:
+    return spent(history, delta, accountant).epsilon
 
 
 @lru_cache(maxsize=256)
