@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check lint types imports bench utility figures clean
+.PHONY: help demo test check lint types imports browser bench utility figures clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
@@ -34,6 +34,12 @@ types: $(VENV)/.installed-dev ## static types
 
 imports: $(VENV)/.installed-dev ## imports point down
 	$(BIN)/lint-imports
+
+browser: ## install Chromium for the browser tests, where Debian's packages can be installed
+	@if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then echo "Chromium is there."; \
+	elif ! command -v apt-get >/dev/null; then echo "No apt-get here: install chromium and chromedriver yourself."; \
+	elif [ "$$(id -u)" != 0 ]; then echo "Only root can install Debian's packages: chromium, chromium-driver."; \
+	else apt-get update --quiet && DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends chromium chromium-driver; fi
 
 bench: $(VENV)/.installed ## time the paper's run and 10,000 clients
 	$(BIN)/python benchmarks/speed.py

@@ -13,7 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from fedspd import config as configuration
-from fedspd.cli import plan, privacy
+from fedspd.algorithms import METHODS
+from fedspd.cli import plan, privacy, report, studies
 from fedspd.errors import InputError
 
 app = typer.Typer(
@@ -75,7 +76,7 @@ def run(
         def open_ledger() -> Ledger:
             return stack.enter_context(Ledger(ledger or staging() / "ledger.sqlite", create=True))
 
-        keeps_one = ledger is not None or config.algorithm.name == "fedspd"
+        keeps_one = ledger is not None or METHODS[config.algorithm.name].guarantee == "proved"
         prepared = experiment.prepare_experiment(config, open_ledger if keeps_one else None)
         with Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
@@ -104,6 +105,8 @@ def settings() -> None:
 
 privacy.register(app)
 plan.register(app)
+studies.register(app)
+report.register(app)
 
 
 def default_folder(source: str) -> Path:

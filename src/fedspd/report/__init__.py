@@ -1,7 +1,33 @@
-"""What people look at: figures, the terminal's table, and the run folder with all of it."""
+"""What people look at: figures, the terminal's table, the run folder, and reports as pages of HTML."""
 
-from fedspd.report.figures import run_figure, to_png
-from fedspd.report.save import save_run
+from fedspd.report.figures import draw, run_figure, to_png
+from fedspd.report.folders import folders_page
+from fedspd.report.html import render
+from fedspd.report.page import Chart, Grid, Measured, Page, Section, Series
+from fedspd.report.save import save_report, save_run
+from fedspd.report.study import StudyReport, comparison_study, reproduction_study, save_study
 from fedspd.report.terminal import privacy_statement, summary_table
+from fedspd.report.text import grid_terminal
 
-__all__ = ["privacy_statement", "run_figure", "save_run", "summary_table", "to_png"]
+__all__ = [
+    "Chart",
+    "Grid",
+    "Measured",
+    "Page",
+    "Section",
+    "Series",
+    "StudyReport",
+    "comparison_study",
+    "draw",
+    "folders_page",
+    "grid_terminal",
+    "privacy_statement",
+    "render",
+    "reproduction_study",
+    "run_figure",
+    "save_report",
+    "save_run",
+    "save_study",
+    "summary_table",
+    "to_png",
+]

@@ -1,43 +1,82 @@
-"""Figures of one run: what the paper plots (accuracy, ALFV) and what it cost."""
+"""Charts as pictures, and the charts of a run: what the paper plots (accuracy, ALFV) and what it cost."""
 
+import math
+from collections.abc import Mapping, Sequence
 from io import BytesIO
+from textwrap import fill
 from typing import Any
 
+import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from fedspd.errors import InputError
 from fedspd.experiment import Run
+from fedspd.report.numbers import reported
+from fedspd.report.page import Chart, Series
+from fedspd.report.palette import INK, RULE, style
+from fedspd.results import History
 
-INK, BLUE, RED, GRAY = "#222222", "#1f5fa8", "#b3402a", "#9a9a9a"
+DIAGNOSTIC = "A simulator's diagnostic, not covered by the guarantee."
+ROUND = "communication round"
+PER_ROW = 3
+LEGEND = {"frameon": False, "fontsize": 8, "handlelength": 3}
+
+
+def run_charts(summary: Mapping[str, Any], history: History | Mapping[str, np.ndarray]) -> tuple[Chart, Chart, Chart]:
+    """Test accuracy, augmented Lagrangian and privacy spent against rounds."""
+    rounds = tuple(history["round"])
+    stated = summary["epsilon"] if summary["guarantee"] != "none" else None
+    accuracy = Chart(
+        "Test accuracy", ROUND, "%", (Series("test accuracy", rounds, tuple(100 * history["test_accuracy"])),),
+        references=(("majority class", 100 * summary["majority_accuracy"]),),
+    )  # fmt: skip
+    lagrangian = Chart(
+        "Augmented Lagrangian (ALFV)", ROUND, "sum over clients", (Series("ALFV", rounds, tuple(history["alfv"])),),
+        note=DIAGNOSTIC,
+    )  # fmt: skip
+    privacy = Chart(
+        f"Privacy spent ({summary['guarantee']})", ROUND, f"epsilon at delta {summary['delta']:g}",
+        tuple(
+            Series(name, rounds, tuple(reported(float(spent), up=True) for spent in history[column]))
+            for name, column in (("largest client", "epsilon_max"), ("mean client", "epsilon_mean"))
+        ),
+        references=() if stated is None else (("stated", stated),),
+    )  # fmt: skip
+    return accuracy, lagrangian, privacy
 
 
 def run_figure(run: Run) -> Figure:
-    """Accuracy, augmented Lagrangian and privacy spent against rounds."""
-    history, summary = run.history, run.summary
-    figure = Figure(figsize=(12, 3.8), layout="constrained")
-    FigureCanvasAgg(figure)
-    accuracy, lagrangian, privacy = figure.subplots(1, 3)
-    rounds = history["round"]
-    accuracy.plot(rounds, 100 * history["test_accuracy"], color=BLUE)
-    accuracy.axhline(100 * summary["majority_accuracy"], color=GRAY, linestyle="--", linewidth=1)
-    accuracy.annotate(
-        "majority class", (rounds[-1], 100 * summary["majority_accuracy"]), (0, 3), color=INK, ha="right",
-        fontsize=8, textcoords="offset points",
-    )  # fmt: skip
-    _label(accuracy, "Test accuracy", "%")
-    lagrangian.plot(rounds, history["alfv"], color=BLUE)
-    _label(lagrangian, "Augmented Lagrangian (ALFV)", "sum over clients")
-    privacy.plot(rounds, history["epsilon_max"], color=RED, label="largest client")
-    privacy.plot(rounds, history["epsilon_mean"], color=BLUE, label="mean client")
-    if summary["epsilon"] is not None and summary["guarantee"] != "none":
-        privacy.axhline(summary["epsilon"], color=GRAY, linestyle="--", linewidth=1, label="stated")
-    privacy.legend(frameon=False, fontsize=8)
-    _label(privacy, f"Privacy spent ({summary['guarantee']})", f"epsilon at delta {summary['delta']:g}")
-    figure.suptitle(
+    """The charts of a finished run side by side."""
+    summary = run.summary
+    title = (
         f"{summary['algorithm']}: {summary['clients']} clients, {summary['participants']} per round, "
-        f"seed {summary['seed']}",
-        fontsize=10,
+        f"seed {summary['seed']}"
     )
+    return draw(run_charts(summary, run.history), title)
+
+
+def draw(charts: Sequence[Chart], title: str = "") -> Figure:
+    """Charts in rows of at most three; one legend for all where all have the same series."""
+    if not charts:
+        raise InputError("a figure needs at least one chart, got none; leave the figure out.")
+    columns = min(len(charts), PER_ROW)
+    rows = math.ceil(len(charts) / PER_ROW)
+    figure = Figure(figsize=(max(4 * columns, 5), 3.8 * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    names = {tuple(series.name for series in chart.series) for chart in charts}
+    shared = len(charts) > 1 and len(names) == 1 and len(charts[0].series) > 1
+    for place, chart in enumerate(charts):
+        axes = figure.add_subplot(rows, columns, place + 1)
+        curves = [_draw_series(axes, series, number, chart.markers) for number, series in enumerate(chart.series)]
+        _draw_frame(axes, chart)
+        labels = [_plain(series.name) for series in chart.series]
+        if shared and place == 0:
+            figure.legend(curves, labels, loc="outside lower center", ncols=min(len(labels), 4), **LEGEND)
+        elif not shared and len(labels) > 1:
+            axes.legend(curves, labels, **LEGEND)
+    if title:
+        figure.suptitle(_plain(title), fontsize=10)
     return figure
 
 
@@ -48,10 +87,43 @@ def to_png(figure: Figure) -> bytes:
     return image.getvalue()
 
 
-def _label(axes: Any, title: str, unit: str) -> None:
-    axes.set_title(title, fontsize=10, color=INK)
-    axes.set_xlabel("communication round", fontsize=9)
-    axes.set_ylabel(unit, fontsize=9)
+def _draw_series(axes: Any, series: Series, place: int, markers: bool) -> Any:
+    """The line, with its band; None becomes a gap."""
+    color, _, dashes = style(place)
+    heights = np.array(series.y, dtype=float)
+    marked = markers or np.isfinite(heights).sum() == 1  # a line through one point is invisible
+    (line,) = axes.plot(
+        series.x, heights, color=color, linestyle=(0, dashes) if dashes else "-", marker="o" if marked else None,
+        markersize=4,
+    )  # fmt: skip
+    if series.low is not None:
+        low, high = (np.array(edge, dtype=float) for edge in (series.low, series.high))
+        axes.fill_between(series.x, low, high, color=color, alpha=0.16, linewidth=0)
+    return line
+
+
+def _draw_frame(axes: Any, chart: Chart) -> None:
+    """References, title, labels and scales."""
+    for label, value in chart.references:
+        axes.axhline(value, color=RULE, linestyle="--", linewidth=1)
+        axes.annotate(
+            _plain(label), (1, value), (0, 3), xycoords=("axes fraction", "data"), textcoords="offset points",
+            color=INK, ha="right", fontsize=8,
+        )  # fmt: skip
+    axes.set_title(_plain(chart.title), fontsize=10, color=INK)
+    note = f"\n{_plain(fill(chart.note, 60))}" if chart.note else ""
+    axes.set_xlabel(_plain(chart.x_label) + note, fontsize=9)
+    axes.set_ylabel(_plain(chart.y_label), fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=8)
-    axes.ticklabel_format(useOffset=False)
+    for axis, scale, log in ((axes.xaxis, axes.set_xscale, chart.log_x), (axes.yaxis, axes.set_yscale, chart.log_y)):
+        if log:
+            scale("log")
+            axis.set_major_formatter("{x:g}")
+        else:
+            axis.get_major_formatter().set_useOffset(False)
+
+
+def _plain(text: str) -> str:
+    """Text as it is: matplotlib would read what stands between dollar signs as a formula."""
+    return text.replace("$", r"\$")

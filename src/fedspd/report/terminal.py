@@ -25,8 +25,8 @@ def privacy_statement(summary: Mapping[str, Any]) -> str:
         )
     return claim + (
         f"Epsilon as published {_at_most(summary['epsilon'])}, by realized participations up to "
-        f"{_at_most(summary['epsilon_spent_max'])}; epsilon proved: none, since un-noised state is carried from "
-        "round to round (docs/privacy.md). Do not rely on it for real records."
+        f"{_at_most(summary['epsilon_spent_max'])}; epsilon proved: none, since {summary['unproved_because']} "
+        "(docs/privacy.md). Do not rely on it for real records."
     )
 
 

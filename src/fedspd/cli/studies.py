@@ -1,0 +1,123 @@
+"""The commands that run many runs: reproduce, compare."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from fedspd.report import StudyReport
+    from fedspd.results import RunFolder
+
+STUDY_FILE = "page.json"
+out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
+
+REPRODUCE_EXAMPLES = """
+Examples:
+
+    fedspd reproduce fig2
+
+    fedspd reproduce all --seeds 10 --out reproduction
+"""
+COMPARE_EXAMPLES = """
+Examples:
+
+    fedspd compare
+
+    fedspd compare --epsilon 1 --epsilon 8 --data iid --participation 20% --seeds 3 --out compared
+"""
+
+Seeds = Annotated[int, typer.Option(help="runs of every curve", min=1)]
+AsJson = Annotated[bool, typer.Option("--json", help="print the tables as JSON and nothing else")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(epilog=REPRODUCE_EXAMPLES)(reproduce)
+    app.command(epilog=COMPARE_EXAMPLES)(compare)
+
+
+def reproduce(
+    figure: Annotated[str, typer.Argument(metavar="fig2|fig3|fig4|fig5|fig6|all", help="what to rerun")],
+    seeds: Seeds = 10,
+    folder: Annotated[
+        Path, typer.Option("--out", help="study folder, replaced where it holds an earlier study")
+    ] = Path("reproduction"),
+    as_json: AsJson = False,
+) -> None:
+    """Rerun the paper's figures, as published and with the proved method, and test its claims."""
+    from fedspd import studies
+    from fedspd.report import reproduction_study
+    from fedspd.results import RunFolder
+    from fedspd.studies.reproduce import count_runs
+
+    chosen = studies.load_studies(figure)
+    target = RunFolder(folder, replaces=STUDY_FILE)
+    with progress("runs", count_runs(chosen, seeds), quiet=as_json) as advance:
+        reproduced = studies.reproduce(chosen, seeds, advance)
+    _save_and_tell(reproduction_study(reproduced, studies.verdicts(reproduced), seeds), target, as_json)
+
+
+def compare(
+    seeds: Seeds = 10,
+    budgets: Annotated[
+        list[float] | None, typer.Option("--epsilon", help="total budget; repeatable; default 0.1, 0.5, 1, 3, 8")
+    ] = None,
+    deals: Annotated[
+        list[str] | None, typer.Option("--data", help="iid, dirichlet or occupation; repeatable; default all")
+    ] = None,
+    shares: Annotated[
+        list[str] | None, typer.Option("--participation", help="full or 20%; repeatable; default both")
+    ] = None,
+    folder: Annotated[
+        Path, typer.Option("--out", help="study folder, replaced where it holds an earlier study")
+    ] = Path("comparison"),
+    as_json: AsJson = False,
+) -> None:
+    """Hold all methods against each other at equal end-to-end privacy: the leaderboard."""
+    from fedspd.report import comparison_study
+    from fedspd.results import RunFolder
+    from fedspd.studies import compare as leaderboard
+
+    cells = leaderboard.cells(
+        budgets or leaderboard.BUDGETS, deals or tuple(leaderboard.DEALS), shares or tuple(leaderboard.PARTICIPATION)
+    )
+    target = RunFolder(folder, replaces=STUDY_FILE)
+    with progress("runs", leaderboard.count_runs(cells, seeds), quiet=as_json) as advance:
+        entries = leaderboard.compare(cells, seeds, advance)
+    _save_and_tell(comparison_study(entries, leaderboard.central(), seeds), target, as_json)
+
+
+def _save_and_tell(study: "StudyReport", target: "RunFolder", as_json: bool) -> None:
+    from fedspd.report import grid_terminal, save_study
+    from fedspd.results import to_json
+
+    with target.staged() as staging:
+        save_study(study, staging)
+    if as_json:
+        tables = {
+            name: [dict(zip(grid.columns, row, strict=True)) for row in grid.rows] for name, grid in study.grids.items()
+        }
+        print(to_json({"folder": str(target.path), "privacy": study.page.privacy, **tables}))
+        return
+    for grid in study.told:
+        out.print(grid_terminal(grid))
+        out.print()
+    for statement in study.page.privacy:
+        out.print(f"\n{statement}", highlight=False, markup=False)
+    out.print(f"\nWritten to {target.path}; open {target.path / 'report.html'}", highlight=False, markup=False)
+
+
+@contextmanager
+def progress(what: str, total: int, quiet: bool) -> Iterator[Callable[[], Any]]:
+    """A bar over the whole job on the error stream; what is given is called after every run."""
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=err, disable=quiet or not err.is_terminal, transient=True,
+    ) as bar:  # fmt: skip
+        task = bar.add_task(what, total=total)
+        yield lambda: bar.advance(task)

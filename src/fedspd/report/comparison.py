@@ -1,0 +1,173 @@
+"""The page of a comparison: the leaderboard, accuracy against epsilon, accuracy against bytes."""
+
+from collections.abc import Sequence
+from math import inf
+
+import numpy as np
+import tomli_w
+
+from fedspd.report.page import Cell, Chart, Grid, Measured, Page, Section, Series
+from fedspd.results import environment
+from fedspd.studies import PROTOCOL
+from fedspd.studies.compare import DELTA, OURS, Entry, behind
+
+NAMES = {"iid": "IID", "dirichlet": "Dirichlet 0.1", "occupation": "by occupation"}
+SHARES = {"full": "full participation", "20%": "20 % participation"}
+AT_BYTES = 1.0  # the budget at which accuracy is drawn against bytes, or the nearest one there is
+STATEMENT = (
+    "Every private method is (epsilon, {delta:g})-differentially private end to end, proved: unit one record of a "
+    "client, replace-one neighbors, Gaussian noise on every release, scaling charged, against anyone who sees every "
+    "upload and every model, the server included. The budget is the total over all rounds. Rows without an epsilon "
+    "have no privacy."
+)
+
+
+def comparison_page(entries: Sequence[Entry], central: tuple[float, float], seeds: int) -> Page:
+    """Privacy, where our method stands, the table, the figures, the configurations."""
+    by_epsilon, by_bytes = epsilon_charts(entries, central), bytes_charts(entries)
+    sections = (
+        Section("Where FedSPD-DP stands", standing(entries, seeds), grids=(behind_grid(entries),)),
+        Section("Accuracy against epsilon", charts=by_epsilon),
+        Section("Accuracy against bytes uploaded", charts=by_bytes),
+        Section("Leaderboard", (_about(central, seeds),), grids=(leaderboard(entries),)),
+    )
+    return Page(
+        title="All methods at equal privacy",
+        privacy=(STATEMENT.format(delta=DELTA), PROTOCOL),
+        sections=sections,
+        configurations=tuple((_name(entry), tomli_w.dumps(entry.config.to_dict())) for entry in entries),
+        environment=environment(),
+    )
+
+
+def leaderboard(entries: Sequence[Entry], chosen: bool = True) -> Grid:
+    """One row per method and situation, best first within a situation, with what tuning chose if wanted."""
+    columns = (
+        "data", "takes part", "epsilon", "method", "accuracy, %", "log-loss", "MB up", "rounds", "seconds", "chosen",
+    )  # fmt: skip
+    width = len(columns) - (not chosen)
+    ordered = sorted(entries, key=lambda e: (*_situation(e), -np.nan_to_num(e.accuracy.mean(), nan=-1.0)))
+    return Grid("Leaderboard", columns[:width], tuple(_row(entry)[:width] for entry in ordered))
+
+
+def behind_grid(entries: Sequence[Entry]) -> Grid:
+    """Where another private method is ahead of ours."""
+    columns = ("data", "participation", "epsilon", "method", "ahead by, points", "more than one s.e.")
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            NAMES[found.cell.deal],
+            SHARES[found.cell.participation],
+            found.cell.epsilon,
+            found.cell.method,
+            Measured(found.difference, found.error, 2),
+            "yes" if found.more_than_one_error else "no",
+        )
+        for found in behind(entries)
+    )
+    return Grid(f"Situations in which another method is ahead of {OURS}", columns, rows)
+
+
+def standing(entries: Sequence[Entry], seeds: int) -> tuple[str, ...]:
+    """The goal in words, and whether it is met."""
+    others = [e for e in entries if e.cell.epsilon < inf and e.cell.method != OURS]
+    ahead = behind(entries)
+    clearly = [found for found in ahead if found.more_than_one_error]
+    admm = [e for e in others if e.cell.method == "DP-ADMM" and e.cell.participation == "20%"]
+    lost = [found for found in ahead if found.cell.method == "DP-ADMM" and found.cell.participation == "20%"]
+    return (
+        f"Of {len(others)} duels with another private method, {OURS} has the higher mean accuracy in "
+        f"{len(others) - len(ahead)}, is behind by no more than one standard error in {len(ahead) - len(clearly)} and "
+        f"by more in {len(clearly)} (differences paired over {seeds} seeds).",
+        f"Against DP-ADMM at 20 % participation it is ahead in {len(admm) - len(lost)} of {len(admm)}.",
+    )
+
+
+def epsilon_charts(entries: Sequence[Entry], central: tuple[float, float]) -> tuple[Chart, ...]:
+    """One chart per situation, one line per private method."""
+    charts = []
+    for deal, share in _places(entries):
+        here = [e for e in entries if (e.cell.deal, e.cell.participation) == (deal, share) and e.cell.epsilon < inf]
+        series = []
+        for method in dict.fromkeys(e.cell.method for e in here):
+            own = sorted((e for e in here if e.cell.method == method), key=lambda e: e.cell.epsilon)
+            series.append(_series(method, [e.cell.epsilon for e in own], [e.accuracy for e in own]))
+        title = f"{NAMES[deal]}, {SHARES[share]}"
+        references = (("central, no privacy", central[0]),)
+        charts.append(
+            Chart(title, "total epsilon", "test accuracy, %", tuple(series), references, log_x=True, markers=True)
+        )
+    return tuple(charts)
+
+
+def bytes_charts(entries: Sequence[Entry]) -> tuple[Chart, ...]:
+    """Accuracy after every round against what was uploaded until then, at one budget."""
+    budgets = sorted({e.cell.epsilon for e in entries if e.cell.epsilon < inf})
+    if not budgets:
+        return ()
+    budget = min(budgets, key=lambda epsilon: abs(epsilon - AT_BYTES))
+    charts = []
+    for deal, share in _places(entries):
+        here = [e for e in entries if (e.cell.deal, e.cell.participation, e.cell.epsilon) == (deal, share, budget)]
+        series = tuple(
+            _series(
+                e.cell.method, _megabytes(e), list(100 * np.array([r.history["test_accuracy"] for r in e.results]).T)
+            )
+            for e in here
+        )
+        title = f"{NAMES[deal]}, {SHARES[share]}, epsilon {budget:g}"
+        charts.append(Chart(title, "MB uploaded by all clients", "test accuracy, %", series, markers=True))
+    return tuple(charts)
+
+
+def _row(entry: Entry) -> tuple[Cell, ...]:
+    cell, summary = entry.cell, entry.results[0].summary
+    return (
+        NAMES[cell.deal],
+        cell.participation,
+        None if cell.epsilon == inf else cell.epsilon,
+        cell.method,
+        _measured(entry.accuracy, 2),
+        _measured(entry.values("test_loss"), 4),
+        round(float(entry.values("bytes_uploaded").mean()) / 1e6, 3),
+        int(summary["rounds"]),
+        _measured(entry.values("wall_seconds"), 2),
+        ", ".join(f"{name.partition('.')[2]} {value:.3g}" for name, value in entry.chosen.items()),
+    )
+
+
+def _about(central: tuple[float, float], seeds: int) -> str:
+    return (
+        f"Means over {seeds} seeds with standard errors. l1 logistic regression on all records together, without "
+        f"privacy: {central[0]:.2f} %, log-loss {central[1]:.4f}. Uploads are counted at eight bytes a number."
+    )
+
+
+def _measured(values: np.ndarray, digits: int) -> Measured:
+    error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
+    return Measured(float(values.mean()), error, digits)
+
+
+def _series(name: str, x: Sequence[float], values: Sequence[np.ndarray]) -> Series:
+    cells = [_measured(value, 2) for value in values]
+    low, high = (tuple(c.value + sign * (c.error or 0.0) for c in cells) for sign in (-1, 1))
+    return Series(name, tuple(map(float, x)), tuple(c.value for c in cells), low, high)
+
+
+def _megabytes(entry: Entry) -> list[float]:
+    summary, history = entry.results[0].summary, entry.results[0].history
+    a_reply = summary["bytes_uploaded"] / summary["uploads"]
+    return (np.cumsum(history["participants"]) * a_reply / 1e6).tolist()
+
+
+def _places(entries: Sequence[Entry]) -> list[tuple[str, str]]:
+    return list(dict.fromkeys((e.cell.deal, e.cell.participation) for e in entries))
+
+
+def _situation(entry: Entry) -> tuple[int, int, float]:
+    return list(NAMES).index(entry.cell.deal), list(SHARES).index(entry.cell.participation), entry.cell.epsilon
+
+
+def _name(entry: Entry) -> str:
+    cell = entry.cell
+    budget = "without privacy" if cell.epsilon == inf else f"epsilon {cell.epsilon:g}"
+    return f"{NAMES[cell.deal]}, {SHARES[cell.participation]}, {budget}: {cell.method}"
