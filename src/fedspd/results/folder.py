@@ -23,12 +23,17 @@ LIBRARIES = ("fedspd", "numpy", "dp-accounting", "scipy", "scikit-learn", "array
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Where a run will be written; refused at once if something is there already."""
+    """Where a run will be written; refused at once if something is there already.
+
+    Args:
+        replaces: a folder that holds a file of this name may be replaced.
+    """
 
     path: Path
+    replaces: str | None = None
 
     def __post_init__(self) -> None:
-        obstacle = _obstacle(self.path)
+        obstacle = _obstacle(self.path, self.replaces)
         if obstacle:
             raise InputError(
                 f"the output folder must be new or empty, got {self.path}, {obstacle}; name another with --out."
@@ -43,7 +48,10 @@ class RunFolder:
         staging.mkdir(parents=True)
         try:
             yield staging
-            staging.replace(target)
+            if self.replaces and (target / self.replaces).exists():
+                _swap(staging, target)
+            else:
+                staging.replace(target)
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
             for folder in made:
@@ -85,16 +93,24 @@ def environment() -> dict[str, Any]:
     }
 
 
-def _obstacle(path: Path) -> str | None:
+def _swap(staging: Path, target: Path) -> None:
+    """Put a new folder in the place of an old one, which goes away only when the new one is there."""
+    old = staging.with_name(f"{staging.name}.old")
+    target.replace(old)
+    staging.replace(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _obstacle(path: Path, replaces: str | None) -> str | None:
     """Why a run cannot be written there, if it cannot."""
     try:
         if path.exists():
             if not path.is_dir():
                 return "which is a file"
-            if any(path.iterdir()):
-                return f"which already holds {'a run' if (path / 'summary.json').exists() else 'files'}"
             if path.samefile(Path.cwd()):
                 return "which is the current folder and would be replaced"
+            if any(path.iterdir()) and not (replaces and (path / replaces).exists()):
+                return f"which already holds {'a run' if (path / 'summary.json').exists() else 'files'}"
         home = next(folder for folder in path.resolve().parents if folder.exists())
         if not home.is_dir() or not os.access(home, os.W_OK):
             return f"but {home} is no folder that can be written to"

@@ -1,0 +1,121 @@
+"""Many runs: on all cores, each once, kept in the user's cache folder by what they depend on."""
+
+import hashlib
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedspd.config import Config
+from fedspd.experiment import run
+from fedspd.results import COLUMNS, History, to_json
+
+CHUNK = 5  # runs handed to a worker at a time
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is kept of a run."""
+
+    summary: dict[str, Any]
+    history: History
+
+
+def run_all(configs: Sequence[Config], on_run: Callable[[], Any] = lambda: None) -> list[Result]:
+    """The results in the order of the configurations; equal ones are run once, known ones not at all."""
+    keys = [_key(config) for config in configs]
+    waiting = dict(zip(keys, configs, strict=True))
+    found: dict[str, Result] = {}
+    for key in list(waiting):
+        known = _read(key)
+        if known is not None:
+            found[key] = known
+            del waiting[key]
+    for _ in range(len(keys) - len(waiting)):
+        on_run()
+    if waiting:
+        _run_missing(waiting, found, on_run)
+    return [found[key] for key in keys]
+
+
+def _run_missing(waiting: dict[str, Config], found: dict[str, Result], on_run: Callable[[], Any]) -> None:
+    workers = min(len(waiting), os.cpu_count() or 1)
+    # Started afresh rather than forked: a fork of a process with threads may hang.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        try:
+            # Neighbors differ in their seed only: together they share what a worker remembers of a plan.
+            size = max(1, min(CHUNK, len(waiting) // (2 * workers)))
+            jobs = [pool.submit(_run_some, chunk) for chunk in _chunks(waiting, size)]
+            for job in as_completed(jobs):
+                for key, result in job.result().items():
+                    found[key] = result
+                    on_run()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _chunks(waiting: dict[str, Config], size: int) -> Iterator[dict[str, Config]]:
+    keys = list(waiting)
+    for begin in range(0, len(keys), size):
+        yield {key: waiting[key] for key in keys[begin : begin + size]}
+
+
+def _run_some(configs: dict[str, Config]) -> dict[str, Result]:
+    return {key: _run_one(key, config) for key, config in configs.items()}
+
+
+def _run_one(key: str, config: Config) -> Result:
+    finished = run(config)
+    result = Result(json.loads(to_json(finished.summary)), finished.history)
+    _write(key, result)
+    return result
+
+
+def _write(key: str, result: Result) -> None:
+    path = _folder() / f"{key}.npz"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    staging = path.with_suffix(f".{os.getpid()}.tmp")
+    with staging.open("wb") as file:
+        np.savez(file, allow_pickle=False, summary=np.array(json.dumps(result.summary)), **result.history.columns)
+    staging.replace(path)
+
+
+def _read(key: str) -> Result | None:
+    path = _folder() / f"{key}.npz"
+    if not path.exists():
+        return None
+    with np.load(path, allow_pickle=False) as stored:
+        return Result(json.loads(str(stored["summary"])), History({name: stored[name] for name in COLUMNS}))
+
+
+def _key(config: Config) -> str:
+    """Of every setting and of the program: a changed method never finds an old result."""
+    digest = hashlib.blake2b(_program(), digest_size=16)
+    digest.update(repr(config).encode())
+    return digest.hexdigest()
+
+
+@cache
+def _program() -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    root = Path(str(files("fedspd")))
+    for room in ("algorithms", "config.py", "data", "engine", "experiment", "privacy", "problem", "typing.py"):
+        path = root / room
+        for file in sorted(path.rglob("*.*")) if path.is_dir() else [path]:
+            if file.suffix in (".py", ".xz"):
+                digest.update(file.read_bytes())
+    return digest.digest()
+
+
+def _folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedspd" / "runs"
