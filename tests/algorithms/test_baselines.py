@@ -91,7 +91,7 @@ def test_dp_admm_and_its_plain_implementation_agree_on_the_same_draws() -> None:
 def test_fedpd_and_its_plain_implementation_agree_on_the_same_draws(local_steps: int) -> None:
     """It has no noise; the published sign of λ is the other one."""
     objective = Objective(Softmax(2), L1(STRENGTH), inf)
-    run = simulation(FedPD(objective, 0.7, local_steps, Constant(2.0)), CLIENTS, epsilon=inf)
+    run = simulation(FedPD(objective, CLIENTS, 0.7, local_steps, Constant(2.0)), CLIENTS, epsilon=inf)
     assert_agree(run, plain.fedpd(drawn_rounds(run), COLUMNS, 1 / 0.7, 2.0, STRENGTH))
 
 
@@ -114,7 +114,7 @@ def test_sensitivities_are_their_formulas() -> None:
         fedprox = FedAvg(OBJECTIVE, 5, SquareRoot(1.0), 0.3, 1.0, relation)
         np.testing.assert_allclose(fedprox.sensitivity(4, sizes), moves * BOUND / (sizes * 2.3))
     assert FedAvg(OBJECTIVE, 5, SquareRoot(1.0)).sensitivity(4, sizes) == pytest.approx(2 * 5 * BOUND / 2)
-    assert FedPD(OBJECTIVE, 0.3, 5, SquareRoot(1.0)).sensitivity(4, sizes) == inf
+    assert FedPD(OBJECTIVE, 3, 0.3, 5, SquareRoot(1.0)).sensitivity(4, sizes) == inf
 
 
 @pytest.mark.parametrize(

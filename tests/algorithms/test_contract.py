@@ -78,7 +78,7 @@ METHODS: dict[str, Callable[[Setting], Any]] = {
     "DP-FedAvg as published": lambda s: FedAvg(s.objective, s.local_steps, s.schedule),
     "DP-FedProx": lambda s: FedAvg(s.objective, s.local_steps, s.schedule, s.penalty, 1.0, s.relation, s.crowding),
     "DP-ADMM": lambda s: DPADMM(s.objective, s.clients, s.penalty, s.schedule, s.relation),
-    "FedPD": lambda s: FedPD(s.objective, s.penalty, s.local_steps, s.schedule),
+    "FedPD": lambda s: FedPD(s.objective, s.clients, s.penalty, s.local_steps, s.schedule),
 }  # fmt: skip
 CLAIMS = {
     "FedSPD-DP": "proved",

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fedspd import InputError, config, run
+from fedspd.algorithms import Constant, FedPD
 from fedspd.engine import Simulation
 from fedspd.engine.simulate import simulate
 from fedspd.experiment import prepare_experiment
@@ -158,7 +159,7 @@ def test_the_published_method_takes_no_ledger(tmp_path: Path) -> None:
 def test_a_simulation_cannot_call_un_noised_state_proved() -> None:
     published = simulation(WITHOUT_REPLACEMENT, 2, 1)
     plan = plan_proved(1.0, 1e-5, Sampling(WITHOUT_REPLACEMENT, 3), np.asarray(published.shards.sizes), 12)
-    with pytest.raises(RuntimeError, match="keeps un-noised state"):
+    with pytest.raises(RuntimeError, match=r"its plan cannot be .proved.\."):
         simulate(replace(published, plan=plan))
 
 
@@ -184,3 +185,17 @@ def test_at_the_papers_sampling_the_noise_is_25_to_47_times_less() -> None:
     proposed = proposed_plan(100, 325, 1.0, 1e-4, 20, 100, 0.5, 0.0)
     assert proposed["times_less_noise_at_the_papers_sampling_rdp"] == pytest.approx(24.6, abs=0.1)
     assert proposed["times_less_noise_at_the_papers_sampling_pld"] == pytest.approx(47.4, abs=0.1)
+
+
+def test_a_simulation_refuses_a_plan_for_other_neighbors_than_its_methods() -> None:
+    run_one = proved(cap=3, participants=2, rounds=9)
+    of_others = replace(run_one.algorithm, relation="zero-out")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(RuntimeError, match="speaks of zero-out neighbors, its plan of replace-one ones"):
+        simulate(replace(run_one, algorithm=of_others))
+
+
+def test_a_simulation_refuses_noise_for_a_method_that_bounds_nothing() -> None:
+    published = simulation(WITHOUT_REPLACEMENT, 2, 1)
+    unbounded = FedPD(published.algorithm.objective, published.shards.clients, 0.7, 1, Constant(1.0))
+    with pytest.raises(RuntimeError, match="FedPD bounds nothing, so its plan cannot be 'as published'"):
+        simulate(replace(published, algorithm=unbounded))

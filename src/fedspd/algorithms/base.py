@@ -59,6 +59,11 @@ class Algorithm(Protocol):
         """The strongest claim this method's privacy may carry: "proved" or "as published"."""
         ...
 
+    @property
+    def relation(self) -> str:
+        """The neighbors that `sensitivity` speaks of."""
+        ...
+
     def start(self, zeros: Array) -> tuple[Any, Any, Any]:
         """Server state, table of client states, table of first replies; `zeros` is one matrix per client."""
         ...

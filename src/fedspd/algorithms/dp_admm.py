@@ -18,7 +18,7 @@ is recomposed. With the FedSPD-DP paper's total, $c_0\epsilon\sqrt n$: **as publ
 """
 
 from dataclasses import dataclass
-from math import log, sqrt
+from math import inf, log, sqrt
 from typing import Any
 
 from array_api_compat import array_namespace
@@ -61,7 +61,11 @@ class DPADMM:
     relation: str = "replace-one"
 
     local_steps = 1
-    guarantee = "proved"
+
+    @property
+    def guarantee(self) -> str:
+        """Without clipping nothing is bounded."""
+        return "proved" if self.objective.clip_norm < inf else "none"
 
     def start(self, zeros: Array) -> tuple[Array, Released, Array]:
         """All zero: public."""
@@ -103,5 +107,5 @@ class DPADMM:
         return server
 
     def local_point(self, client: Released) -> PrimalDual:
-        """The released weights and the dual."""
+        """The released weights and the dual, whose last step waits for the server's next word."""
         return PrimalDual(client.weights, client.dual)

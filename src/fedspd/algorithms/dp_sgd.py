@@ -13,6 +13,7 @@ median leaks whatever the noise is; here it passes as `Private`, in plain sight.
 """
 
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Literal, NamedTuple
 
 from array_api_compat import array_namespace
@@ -44,8 +45,10 @@ class DPSGD:
 
     @property
     def guarantee(self) -> str:
-        """Median clipping leaks the median."""
-        return "proved" if self.clipping == "fixed" else "as published"
+        """Median clipping leaks the median; without any clipping nothing is bounded."""
+        if self.clipping == "median":
+            return "as published"
+        return "proved" if self.objective.clip_norm < inf else "none"
 
     def start(self, zeros: Array) -> tuple[Array, Seen, Array]:
         """All zero: public."""

@@ -28,11 +28,13 @@ class FedPD:
     """Primal-dual local training with full participation."""
 
     objective: Objective
+    clients: int  # N
     penalty: float  # ρ = 1/η of the publication
     local_steps: int  # Q
     schedule: Schedule  # γ
 
     guarantee = "none"
+    relation = "replace-one"
 
     def start(self, zeros: Array) -> tuple[Array, Private[PrimalDual], Array]:
         """All zero."""
@@ -60,8 +62,9 @@ class FedPD:
         return kept, release.value
 
     def merge(self, server: Array, told: Told, replies: Array, previous: Array) -> Array:
-        """Mean over the clients, all of whom take part."""
-        return array_namespace(server).mean(replies, axis=0)
+        """Mean over all N clients."""
+        xp = array_namespace(server)
+        return server + xp.sum(replies - previous, axis=0) / self.clients
 
     def model(self, server: Array) -> Array:
         """$x_0$ of the next round."""

@@ -47,6 +47,7 @@ class FedSPDPublished:
     schedule: Schedule
 
     guarantee = "as published"
+    relation = "replace-one"
 
     def start(self, zeros: Array) -> tuple[Array, Private[Hidden], Array]:
         """All zero, so the first replies $y_i^0 = x_i^0 - λ_i^0/ρ$ need no noise."""

@@ -103,16 +103,26 @@ class Outcome:
 def simulate(simulation: Simulation, on_round: Callable[[], Any] = lambda: None, gate: Gate | None = None) -> Outcome:
     """Run all rounds, then evaluate the models of all rounds in few large matrix products."""
     simulation.check()
+    _check_claims(simulation.algorithm, simulation.plan)
     with cores() as each:
         return _simulate(simulation, on_round, gate, each)
+
+
+def _check_claims(algorithm: Algorithm, plan: Plan) -> None:
+    """A plan may not claim more than its method, nor speak of other neighbors: an error of whoever built them."""
+    name = type(algorithm).__name__
+    if plan.guarantee == "proved" and algorithm.guarantee != "proved":
+        raise RuntimeError(f"{name}'s guarantee is {algorithm.guarantee!r}, so its plan cannot be 'proved'.")
+    if plan.guarantee != "none" and algorithm.guarantee == "none":
+        raise RuntimeError(f"{name} bounds nothing, so its plan cannot be {plan.guarantee!r}.")
+    if plan.guarantee != "none" and algorithm.relation != plan.relation:
+        raise RuntimeError(f"{name} speaks of {algorithm.relation} neighbors, its plan of {plan.relation} ones.")
 
 
 def _simulate(simulation: Simulation, on_round: Callable[[], Any], gate: Gate | None, each: Each) -> Outcome:
     shards, algorithm, plan = simulation.shards, simulation.algorithm, simulation.plan
     shape = (shards.clients, shards.features.shape[1], algorithm.objective.loss.outputs)
     server, clients, replies = writable(algorithm.start(np.zeros(shape)))
-    if algorithm.guarantee != "proved" and plan.guarantee == "proved":
-        raise RuntimeError(f"{type(algorithm).__name__} keeps un-noised state, so its plan cannot be 'proved'.")
     point = writable(algorithm.local_point(clients))
     lagrangian = Lagrangian(algorithm.objective, shards, algorithm.penalty, each, point.weights, point.dual)
     books = Books(plan, shards.clients, gate, simulation.spent_every_round)

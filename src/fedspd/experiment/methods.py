@@ -80,7 +80,7 @@ def make_published(
         case "fedpd":
             _check_everyone(config)
             penalty = required(algorithm.penalty, "algorithm.penalty")
-            return FedPD(objective, penalty, algorithm.local_steps, Constant(_given_step(config)))
+            return FedPD(objective, shards.clients, penalty, algorithm.local_steps, Constant(_given_step(config)))
         case _:
             assert formulas is not None
             gamma = algorithm.inverse_step

@@ -56,8 +56,9 @@ def make_plan(config: Config, shards: Shards, sampling: Sampling, proposal: Prop
     privacy, sizes = config.privacy, np.asarray(shards.sizes)
     multiplier = privacy.noise_multiplier
     if privacy.budget == "round":
-        smallest = int(sizes.min())  # has the highest sampling rate, so the noise suffices for all
-        multiplier = multiplier_for(sampling, smallest, 1, privacy.epsilon, privacy.delta)
+        # The smallest shard has the highest sampling rate, the largest the most crowded batches.
+        extremes = {int(sizes.min()), int(sizes.max())}
+        multiplier = max(multiplier_for(sampling, size, 1, privacy.epsilon, privacy.delta) for size in extremes)
     return plan_proved(
         privacy.epsilon,
         privacy.delta,

@@ -46,7 +46,7 @@ class Objective:
         return self._clipped(weights, features, labels, divisors, lambda norms: self.clip_norm)
 
     def median_gradient(self, weights: Array, features: Array, labels: Array, divisors: Array) -> Gradient:
-        """The same, clipped to the median norm of each batch: a statistic of the records.
+        """The same, clipped to the (lower) median norm of each batch: a statistic of the records.
 
         Where half of a batch has no gradient at all the bound is not zero but tiny.
         """
@@ -66,12 +66,14 @@ class Objective:
     ) -> Gradient:
         xp = array_namespace(weights)
         slopes = self.loss.slopes(xp.matmul(features, weights), labels)
-        norms = xp.sqrt(xp.vecdot(features, features) * xp.vecdot(slopes, slopes))
+        squares = xp.vecdot(features, features)
+        norms = xp.sqrt(squares * xp.vecdot(slopes, slopes))
         bound = bound_of(norms)
         shrink = 1.0 / xp.maximum(norms / bound, 1.0)
         share = shrink / divisors[..., None]
         mean = xp.matmul(xp.matrix_transpose(features), slopes * share[..., None])
-        return Gradient(mean, norms, bound, xp.mean(xp.astype(norms > bound, norms.dtype), axis=-1))
+        longer, records = (xp.sum(xp.astype(those, norms.dtype), axis=-1) for those in (norms > bound, squares > 0))
+        return Gradient(mean, norms, bound, longer / xp.maximum(records, xp.ones_like(records)))
 
     def record_gradients(self, weights: Array, features: Array, labels: Array) -> Any:
         """The un-clipped gradient of every record: (..., records, columns, outputs)."""
