@@ -2,8 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SEEDS ?= 10
+ONLY ?=
 
-.PHONY: help demo test check lint types imports browser bench utility figures clean
+.PHONY: help demo test check lint types imports browser bench utility reproduce compare figures clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
@@ -46,6 +48,12 @@ bench: $(VENV)/.installed ## time the paper's run and 10,000 clients
 
 utility: $(VENV)/.installed ## accuracy on Adult at end-to-end budgets, with standard errors
 	$(BIN)/python benchmarks/utility.py
+
+reproduce: $(VENV)/.installed ## rerun the paper's figures and test its claims (SEEDS=10)
+	$(BIN)/fedspd reproduce all --seeds $(SEEDS)
+
+compare: $(VENV)/.installed ## all methods at equal privacy (SEEDS=10, ONLY="--data iid" for a part)
+	$(BIN)/fedspd compare --seeds $(SEEDS) $(ONLY)
 
 figures: $(VENV)/.installed ## draw the README's figure
 	$(BIN)/python scripts/draw_readme_figure.py

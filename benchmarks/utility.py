@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 import fedspd
-from fedspd.data import prepare
-from fedspd.problem import L1, Softmax, reference_optimum
+from fedspd.studies.compare import central
 
 BUDGETS = (0.1, 1.0, 3.0)
 COMMON = {"privacy.delta": 1e-4, "metrics.criterion": False, "metrics.objective_every": 10**6}
@@ -49,15 +48,7 @@ def main() -> None:
             aim = f" (goal {goal})" if goal is not None else ""
             cells.append(f"{values.mean():.2f} ± {error:.2f}{aim}")
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
-    print(f"\nWithout privacy, l1 logistic regression by scikit-learn: {without_privacy():.2f}")
-
-
-def without_privacy() -> float:
-    """Test accuracy in percent of the same problem's optimum on all records, scaled without noise."""
-    train, test = prepare("adult", log_capital=True, scaling="z-score", bias=1.0)
-    weights = np.full(len(train), 100 / len(train))
-    best = reference_optimum(Softmax(2), L1(0.01), train.features, train.labels, weights)
-    return 100 * float(np.mean(Softmax(2).predict(test.features @ best) == test.labels))
+    print(f"\nWithout privacy, l1 logistic regression by scikit-learn: {central()[0]:.2f}")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ that the cost of a round grows with the participants and not with all clients.
 
 from typing import Any, NamedTuple, Protocol
 
+from array_api_compat import array_namespace
+
 from fedspd.problem import Objective
 from fedspd.typing import Array, Batches, Private, Query, Release
 
@@ -95,3 +97,8 @@ class Algorithm(Protocol):
     def local_point(self, client: Any) -> PrimalDual:
         """Local weights and dual of stacked clients, for diagnostics."""
         ...
+
+
+def mean_of_latest(server: Array, replies: Array, previous: Array, clients: int) -> Any:
+    """The mean over the latest replies of all clients, of whom only the participants' changed (line 5)."""
+    return server + array_namespace(server).sum(replies - previous, axis=0) / clients

@@ -21,9 +21,7 @@ from dataclasses import dataclass
 from math import inf, log, sqrt
 from typing import Any
 
-from array_api_compat import array_namespace
-
-from fedspd.algorithms.base import PrimalDual, Released, Told
+from fedspd.algorithms.base import PrimalDual, Released, Told, mean_of_latest
 from fedspd.algorithms.schedule import Schedule
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
@@ -99,8 +97,7 @@ class DPADMM:
 
     def merge(self, server: Array, told: Told, replies: Array, previous: Array) -> Array:
         """Mean over all N clients, of whom only the participants' replies changed."""
-        xp = array_namespace(server)
-        return server + xp.sum(replies - previous, axis=0) / self.clients
+        return mean_of_latest(server, replies, previous, self.clients)
 
     def model(self, server: Array) -> Array:
         """The server's weights."""

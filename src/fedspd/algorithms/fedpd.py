@@ -14,9 +14,7 @@ skipping of averages is left out. Weights and duals are carried un-noised, hence
 from dataclasses import dataclass
 from typing import Any
 
-from array_api_compat import array_namespace
-
-from fedspd.algorithms.base import PrimalDual, Told
+from fedspd.algorithms.base import PrimalDual, Told, mean_of_latest
 from fedspd.algorithms.proximal import proximal_steps
 from fedspd.algorithms.schedule import Schedule
 from fedspd.problem import Objective
@@ -63,8 +61,7 @@ class FedPD:
 
     def merge(self, server: Array, told: Told, replies: Array, previous: Array) -> Array:
         """Mean over all N clients."""
-        xp = array_namespace(server)
-        return server + xp.sum(replies - previous, axis=0) / self.clients
+        return mean_of_latest(server, replies, previous, self.clients)
 
     def model(self, server: Array) -> Array:
         """$x_0$ of the next round."""

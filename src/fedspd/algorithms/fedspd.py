@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from array_api_compat import array_namespace
 
-from fedspd.algorithms.base import PrimalDual, Released, Told
+from fedspd.algorithms.base import PrimalDual, Released, Told, mean_of_latest
 from fedspd.algorithms.proximal import check_local_steps, proximal_steps
 from fedspd.privacy.sensitivity import proximal_average
 from fedspd.problem import Objective
@@ -83,8 +83,7 @@ class FedSPD:
 
     def merge(self, server: Array, told: Told, replies: Array, previous: Array) -> Array:
         """Mean over all N clients, of whom only the participants' replies changed."""
-        xp = array_namespace(server)
-        return server + xp.sum(replies - previous, axis=0) / self.clients
+        return mean_of_latest(server, replies, previous, self.clients)
 
     def model(self, server: Array) -> Array:
         """$x_0$ of the next round."""

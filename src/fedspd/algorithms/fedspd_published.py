@@ -18,9 +18,7 @@ composition invalid (`docs/privacy.md`).
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace
-
-from fedspd.algorithms.base import PrimalDual, Told
+from fedspd.algorithms.base import PrimalDual, Told, mean_of_latest
 from fedspd.algorithms.proximal import proximal_steps
 from fedspd.algorithms.schedule import Schedule
 from fedspd.privacy import published
@@ -79,8 +77,7 @@ class FedSPDPublished:
 
     def merge(self, server: Array, told: Told, replies: Array, previous: Array) -> Array:
         """Mean over all N clients, of whom only the participants' replies changed."""
-        xp = array_namespace(server)
-        return server + xp.sum(replies - previous, axis=0) / self.clients
+        return mean_of_latest(server, replies, previous, self.clients)
 
     def model(self, server: Array) -> Array:
         """$x_0$ of the next round."""

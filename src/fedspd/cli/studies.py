@@ -46,7 +46,7 @@ def reproduce(
     seeds: Seeds = 10,
     folder: Annotated[
         Path, typer.Option("--out", help="study folder, replaced where it holds an earlier study")
-    ] = Path("reproduction"),
+    ] = Path("runs/reproduction"),
     as_json: AsJson = False,
 ) -> None:
     """Rerun the paper's figures, as published and with the proved method, and test its claims."""
@@ -75,7 +75,7 @@ def compare(
     ] = None,
     folder: Annotated[
         Path, typer.Option("--out", help="study folder, replaced where it holds an earlier study")
-    ] = Path("comparison"),
+    ] = Path("runs/comparison"),
     as_json: AsJson = False,
 ) -> None:
     """Hold all methods against each other at equal end-to-end privacy: the leaderboard."""

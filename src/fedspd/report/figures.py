@@ -20,6 +20,7 @@ from fedspd.results import History
 DIAGNOSTIC = "A simulator's diagnostic, not covered by the guarantee."
 ROUND = "communication round"
 PER_ROW = 3
+TITLE_WIDTH = 48  # letters in a line of a title
 LEGEND = {"frameon": False, "fontsize": 8, "handlelength": 3}
 
 
@@ -110,7 +111,7 @@ def _draw_frame(axes: Any, chart: Chart) -> None:
             _plain(label), (1, value), (0, 3), xycoords=("axes fraction", "data"), textcoords="offset points",
             color=INK, ha="right", fontsize=8,
         )  # fmt: skip
-    axes.set_title(_plain(chart.title), fontsize=10, color=INK)
+    axes.set_title(_plain(fill(chart.title, TITLE_WIDTH)), fontsize=10, color=INK)
     note = f"\n{_plain(fill(chart.note, 60))}" if chart.note else ""
     axes.set_xlabel(_plain(chart.x_label) + note, fontsize=9)
     axes.set_ylabel(_plain(chart.y_label), fontsize=9)

@@ -16,8 +16,8 @@ VARIANTS = {"published": "as published", "proved": "proved"}
 STATEMENTS = {
     "published": (
         "Curves marked “as published” carry the epsilon that the paper states. No bound is proved for them: un-noised "
-        "state is carried from round to round, clipping at the median leaks it, and the total is a formula without a "
-        "proof. Do not rely on it for real records."
+        "state is carried from round to round, a clipping bound is taken from the records themselves, and the total is "
+        "a formula without a proof. Do not rely on it for real records."
     ),
     "proved": (
         "Curves marked “proved”: every epsilon is an upper bound for one record of a client under replace-one "
@@ -32,7 +32,11 @@ def reproduction_page(reproduced: Sequence[Reproduced], verdicts: Sequence[Verdi
     variants = dict.fromkeys(item.study.variant for item in reproduced)
     tuned = any(lines.chosen for item in reproduced for lines in item.lines)
     privacy = [STATEMENTS[variant] for variant in variants] + ([PROTOCOL] if tuned else [])
-    sections = [Section("Verdict", _about_verdicts(seeds), grids=(verdict_grid(verdicts),))] if verdicts else []
+    sections = (
+        [Section("Verdict", _about_verdicts(seeds), grids=(verdict_overview(verdicts), verdict_grid(verdicts)))]
+        if verdicts
+        else []
+    )
     for figure, items in groupby(reproduced, key=lambda item: item.study.figure):
         sections.append(_figure_section(figure, list(items), seeds))
     return Page(
@@ -53,11 +57,11 @@ def reproduction_page(reproduced: Sequence[Reproduced], verdicts: Sequence[Verdi
 
 def verdict_grid(verdicts: Sequence[Verdict]) -> Grid:
     """One row per claim and variant."""
-    columns = ("variant", "claim", "source", "verdict", "measured", "test", "p (Holm)")
+    columns = ("claim", "variant", "verdict", "measured", "test", "p (Holm)", "source")
     rows = tuple(
-        (VARIANTS[v.variant], v.claim, v.source, v.verdict, v.measured, v.test, _p(v.p_value)) for v in verdicts
+        (v.claim, VARIANTS[v.variant], v.verdict, v.measured, v.test, _p(v.p_value), v.source) for v in verdicts
     )
-    return Grid("The paper's claims", columns, rows)
+    return Grid("What was measured", columns, rows)
 
 
 def verdict_overview(verdicts: Sequence[Verdict]) -> Grid:
@@ -67,7 +71,7 @@ def verdict_overview(verdicts: Sequence[Verdict]) -> Grid:
         (claim, *(found.get((claim, variant)) for variant in VARIANTS))
         for claim in dict.fromkeys(v.claim for v in verdicts)
     )
-    return Grid("The paper's claims", ("claim", *VARIANTS.values()), rows, "What was measured: verdict.md")
+    return Grid("The paper's claims", ("claim", *VARIANTS.values()), rows)
 
 
 def study_charts(item: Reproduced) -> tuple[Chart, ...]:

@@ -4,7 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedspd.report.comparison import behind_grid, bytes_charts, comparison_page, epsilon_charts, leaderboard
+from fedspd.report.comparison import (
+    behind_grid,
+    by_situation,
+    bytes_charts,
+    comparison_page,
+    epsilon_charts,
+    leaderboard,
+)
 from fedspd.report.figures import draw, to_png
 from fedspd.report.page import Chart, Grid, Page, to_json
 from fedspd.report.reproduction import curves_grid, reproduction_page, study_charts, verdict_grid, verdict_overview
@@ -40,7 +47,7 @@ def comparison_study(entries: Sequence[Entry], central: tuple[float, float], see
     """Leaderboard, where our method is behind, and the two figures."""
     return StudyReport(
         page=comparison_page(entries, central, seeds),
-        told=(leaderboard(entries, chosen=False), behind_grid(entries)),
+        told=(*by_situation(entries), behind_grid(entries)),
         grids={"leaderboard": leaderboard(entries), "behind": behind_grid(entries)},
         figures={"accuracy-epsilon": epsilon_charts(entries, central), "accuracy-bytes": bytes_charts(entries)},
         data={},

@@ -7,6 +7,7 @@ formulas is computed. What the variant has no counterpart for cannot be tested.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -32,6 +33,13 @@ class Verdict:
     verdict: str
 
 
+class Test(NamedTuple):
+    """One-sided p-values of what is claimed and of its contrary."""
+
+    p_value: float
+    p_contrary: float
+
+
 class Evidence:
     """The reproduced studies of one variant, by name."""
 
@@ -53,11 +61,12 @@ class Evidence:
         """A verdict under this variant."""
         return Verdict(self.variant, claim, source, measured, test, p_value, verdict)
 
-    def tested(self, claim: str, source: str, measured: str, test: str, p_value: float) -> Verdict:
+    def tested(self, claim: str, source: str, measured: str, test: str, tested: "Test") -> Verdict:
         """A verdict by a test, which `_corrected` decides; with too few seeds there is none."""
-        if not np.isfinite(p_value):
+        if not np.isfinite(tested.p_value):
             return self.of(claim, source, measured, f"{test}: needs more seeds, or results that differ", None, UNTESTED)
-        return self.of(claim, source, measured, test, float(p_value), "")
+        contrary = " (significantly the other way round)" if tested.p_contrary < LEVEL else ""
+        return self.of(claim, source, measured + contrary, test, tested.p_value, "")
 
     def computed(self, claim: str, source: str, measured: str, holds: bool) -> Verdict:
         """A verdict by formulas."""
@@ -98,15 +107,20 @@ def rounds_to_a_common_level(study: Reproduced) -> np.ndarray:
     return 1 + np.argmax(objective <= level[:, None, None], axis=2)
 
 
-def _trend(values: np.ndarray) -> float:
+def _trend(values: np.ndarray) -> Test:
     """Page's test that values (seeds, curves) rise from curve to curve."""
     if len(values) < 2 or np.all(values == values[:, :1]):
-        return np.nan
-    return float(stats.page_trend_test(values).pvalue)
+        return Test(np.nan, np.nan)
+    return Test(*(float(stats.page_trend_test(sign * values).pvalue) for sign in (1, -1)))
 
 
-def _above(values: np.ndarray) -> float:
-    """Student's one-sided test that paired differences are above zero."""
+def _above(differences: Sequence[np.ndarray]) -> Test:
+    """Student's one-sided test that all of several paired differences are above zero: the weakest counts."""
+    tests = [[_student(sign * values) for values in differences] for sign in (1, -1)]
+    return Test(max(tests[0]), max(tests[1]))
+
+
+def _student(values: np.ndarray) -> float:
     if len(values) < 2:
         return np.nan
     if np.all(values == values[0]):
@@ -141,10 +155,10 @@ def _alfv_falls(evidence: Evidence) -> list[Verdict]:
     for lines in study.lines:
         alfv = lines.column("alfv")
         fall = alfv[:, :LAST].mean(axis=1) - alfv[:, -LAST:].mean(axis=1)
-        falls.append(_above(fall))
+        falls.append(fall)
         cells.append(f"{lines.curve.label}: {_mean(fall, 3)}")
     measured = "fall from the first to the last ten rounds: " + "; ".join(cells)
-    return [evidence.tested("ALFV falls with the rounds", "Fig. 2", measured, "t, all curves", max(falls))]
+    return [evidence.tested("ALFV falls with the rounds", "Fig. 2", measured, "t, all curves", _above(falls))]
 
 
 def _more_participants_are_faster(evidence: Evidence) -> list[Verdict]:
@@ -175,7 +189,7 @@ def _beats_the_others(evidence: Evidence) -> list[Verdict]:
             if evidence.variant == "published":
                 measured += f" (tuned: {_mean(final_accuracy(study.line('FedSPD-DP tuned')))})"
             claim = f"FedSPD-DP beats {rival} at epsilon {epsilon} per round"
-            rows.append(evidence.tested(claim, "Fig. 5", measured, "paired t", _above(own - other)))
+            rows.append(evidence.tested(claim, "Fig. 5", measured, "paired t", _above([own - other])))
     return rows
 
 
@@ -184,10 +198,10 @@ def _fedavg_degrades_most(evidence: Evidence) -> list[Verdict]:
     pairs = {rival: (weak.line(rival), strong.line(rival)) for rival in RIVALS}
     pairs["FedSPD-DP"] = (evidence.own("fig5/1"), evidence.own("fig5/0.1"))
     drops = {name: final_accuracy(high) - final_accuracy(low) for name, (high, low) in pairs.items()}
-    others = [_above(drops["DP-FedAvg"] - drop) for name, drop in drops.items() if name != "DP-FedAvg"]
+    leads = [drops["DP-FedAvg"] - drop for name, drop in drops.items() if name != "DP-FedAvg"]
     measured = "loss from epsilon 1 to 0.1: " + "; ".join(f"{name}: {_mean(drop)}" for name, drop in drops.items())
     claim = "DP-FedAvg degrades most when epsilon is small"
-    return [evidence.tested(claim, "Fig. 5", f"{measured} points", "paired t, all others", max(others))]
+    return [evidence.tested(claim, "Fig. 5", f"{measured} points", "paired t, all others", _above(leads))]
 
 
 def _noise_is_smaller(evidence: Evidence) -> list[Verdict]:

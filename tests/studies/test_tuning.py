@@ -1,0 +1,165 @@
+"""One protocol for every method: as many points, the same split, seeds of its own, and the best mean wins."""
+
+import os
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedspd import config as configuration
+from fedspd.algorithms import METHODS
+from fedspd.config import Config, changed, load
+from fedspd.data import declare, finish, hold_out, prepare
+from fedspd.experiment import prepare_experiment, run
+from fedspd.studies import load_studies
+from fedspd.studies.compare import cells
+from fedspd.studies.compare import configuration as compared
+from fedspd.studies.jobs import run_all
+from fedspd.studies.tuning import GRIDS, POINTS, PROTOCOL, SEEDS, trials, tune
+from tests.studies.made import once, tiny
+
+STEEP = tiny(algorithm__name="dp-sgd")
+MEASURED = {"data.split", "run.seed", "metrics.criterion", "metrics.objective_every"}
+# Least squares with steps that are too long for it: after 180 of them nothing is finite any more.
+UNSTABLE = load(
+    "published",
+    {
+        "algorithm.name": "fedavg", "problem.loss": "least-squares", "problem.clip_norm": inf, "partition.clients": 4,
+        "run.participants": 4, "run.rounds": 3, "algorithm.local_steps": 60, "metrics.criterion": False,
+    },
+    absent=["algorithm.batch_size"],
+)  # fmt: skip
+
+
+@pytest.fixture
+def tuned(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What is chosen for both, together; the trials are in the cache afterwards."""
+
+    def make(folder: Path) -> None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+        tune([STEEP, UNSTABLE])
+
+    folder = once(tmp_path_factory, "tuned", make)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    before = len(list(folder.rglob("*.npz")))
+    chosen = tune([STEEP, UNSTABLE])
+    assert len(list(folder.rglob("*.npz"))) == before == 2 * POINTS * len(SEEDS)
+    return chosen
+
+
+def flat(config: Config) -> dict[str, Any]:
+    return {f"{section}.{key}": value for section, keys in config.to_dict().items() for key, value in keys.items()}
+
+
+def differences(one: Config, two: Config) -> set[str]:
+    first, second = flat(one), flat(two)
+    return {name for name in first.keys() | second.keys() if first.get(name) != second.get(name)}
+
+
+def test_every_method_has_a_grid_and_all_grids_are_of_one_size() -> None:
+    assert GRIDS.keys() == METHODS.keys()
+    for name, grid in GRIDS.items():
+        assert len({tuple(sorted(point.items())) for point in grid}) == len(grid) == POINTS == 9, name
+        assert len({frozenset(point) for point in grid}) == 1, f"{name}: every point sets the same knobs"
+
+
+def test_every_point_of_a_grid_is_a_setting_that_exists() -> None:
+    known = {name for name, _, _ in configuration.describe()}
+    assert {name for grid in GRIDS.values() for point in grid for name in point} <= known
+
+
+def every_tuned_configuration() -> dict[str, Config]:
+    figures = {f"{s.name}: {c.label}": c.config for s in load_studies("fig5") for c in s.curves if c.tuned}
+    return figures | {str(cell): compared(cell) for cell in cells((1.0,), ("iid",))}
+
+
+def test_trials_differ_from_what_is_tuned_in_the_knobs_the_split_the_seed_and_what_is_measured() -> None:
+    for name, config in every_tuned_configuration().items():
+        knobs = set(GRIDS[config.algorithm.name][0])
+        made = trials(config)
+        assert len(made) == len(set(map(repr, made))) == POINTS * len(SEEDS), name
+        for trial in made:
+            assert {"data.split", "run.seed"} <= differences(config, trial) <= MEASURED | knobs, name
+            assert trial.data.split == "validation"
+
+
+def test_seeds_of_trials_are_never_those_of_results() -> None:
+    """Results have the seeds from 0 on; a thousand of them would take days."""
+    assert len(set(SEEDS)) == 2
+    assert min(SEEDS) >= 1000
+    assert {trial.run.seed for trial in trials(STEEP)} == set(SEEDS)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_trial_of_every_method_can_be_built(method: str) -> None:
+    """The grids of all methods that anything tunes, at their ends."""
+    found = [config for config in every_tuned_configuration().values() if config.algorithm.name == method]
+    assert found, "nothing tunes this method"
+    for trial in (trials(found[0])[0], trials(found[0])[-1]):
+        simulation = prepare_experiment(trial).simulation
+        assert len(simulation.test) == 6512
+        assert len(simulation.shards.labels) == 26049
+
+
+def test_the_winner_has_the_best_mean_accuracy_on_the_validation_split(tuned: list[dict[str, Any]]) -> None:
+    grid = GRIDS["dp-sgd"]
+    accuracy = np.array(
+        [
+            [run(changed(STEEP, point | {"data.split": "validation", "run.seed": seed})).summary["test_accuracy"]
+             for seed in (1000, 1001)]
+            for point in grid
+        ]
+    )  # fmt: skip
+    best = int(np.argmax(accuracy.mean(axis=1)))
+    assert tuned[0] == grid[best]
+    assert 0 < best < POINTS - 1, "the best is inside, so that neither end can be chosen by accident"
+
+
+def test_a_trial_that_diverged_never_wins(tuned: list[dict[str, Any]]) -> None:
+    reached = [result.summary["test_accuracy"] for result in run_all(trials(UNSTABLE))]
+    assert reached[:2] == [None, None], "the first point of the grid must be one that diverges"
+    means = [np.mean([value or 0.0 for value in reached[i : i + 2]]) for i in range(0, len(reached), 2)]
+    assert tuned[1] == GRIDS["fedavg"][int(np.argmax(means))]
+    assert 1 < tuned[1]["algorithm.inverse_step"] < 1000
+
+
+def test_nothing_to_tune_is_nothing_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert tune([]) == []
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_protocol_says_what_is_done_and_that_it_is_not_charged() -> None:
+    assert f"{len(SEEDS)} seeds" in PROTOCOL
+    assert f"{POINTS} points" in PROTOCOL
+    assert "a fifth of the training records" in PROTOCOL
+    assert "not charged" in PROTOCOL
+
+
+@pytest.mark.parametrize("split", ["test", "validation"])
+def test_a_proved_run_sees_the_records_of_its_split_and_no_others(split: str) -> None:
+    declared = declare("published", True)
+    train, measured = hold_out(declared.train) if split == "validation" else (declared.train, declared.test)
+    simulation = prepare_experiment(tiny(data__split=split, data__scaling="min-max")).simulation
+    width = train.features.shape[1]
+
+    def finished(features: np.ndarray) -> np.ndarray:
+        return finish(features, np.zeros(width), np.ones(width), 0.25, 1.0)
+
+    assert sorted(simulation.shards.order) == list(range(len(train)))
+    np.testing.assert_array_equal(simulation.shards.features, finished(train.features)[simulation.shards.order])
+    np.testing.assert_array_equal(simulation.shards.labels, train.labels[simulation.shards.order])
+    np.testing.assert_array_equal(simulation.test.features, finished(measured.features))
+    np.testing.assert_array_equal(simulation.test.labels, measured.labels)
+
+
+@pytest.mark.parametrize("split", ["test", "validation"])
+def test_a_published_run_sees_the_records_of_its_split_and_no_others(split: str) -> None:
+    train, test = prepare("adult", scaling="min-max")
+    train, test = hold_out(train) if split == "validation" else (train, test)
+    simulation = prepare_experiment(load("published", {"data.split": split, "data.scaling": "min-max"})).simulation
+    np.testing.assert_array_equal(simulation.shards.features, train.features[simulation.shards.order])
+    np.testing.assert_array_equal(simulation.test.features, test.features)
+    np.testing.assert_array_equal(simulation.test.labels, test.labels)
