@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedspd.algorithms import DPADMM, DPSGD, Constant, FedAvg, FedPD, Huang, SquareRoot
+from fedspd.algorithms import DPADMM, DPSGD, Constant, FedAvg, FedPD, FedSPD, Huang, SquareRoot
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.books import Books
 from fedspd.engine.draws import NOBODY
@@ -155,3 +155,18 @@ def test_no_sensitivity_is_claimed_in_a_round_whose_step_size_the_proof_does_not
     assert replay(algorithm, shard, neighbor, draws[:1], still[:1], still[:1, None]).worst_ratio <= 1 + 1e-9
     with pytest.raises(InputError, match=r"inverse_step must be at least L/2 = 0.5"):
         replay(algorithm, shard, neighbor, draws, still, still[:, None])
+
+
+def test_with_everybody_and_equal_penalty_and_inverse_step_fedspd_is_dp_sgd_with_twice_the_step() -> None:
+    """Why neither leads the other with full participation: the noisy gradients are the same, and so is the path.
+
+    y = x_0 + 2(λ - g)/(γ + ρ) + 2ξ - λ/ρ, where λ cancels for γ = ρ.
+    """
+    objective, gamma = Objective(Softmax(2), Unregularized(), BOUND), 0.4
+    ours = FedSPD(objective, CLIENTS, gamma, 1, gamma, row_norm=1.0)
+    theirs = DPSGD(objective, Constant(gamma))
+    without_noise = [simulate(simulation(method, CLIENTS, epsilon=inf)).models for method in (ours, theirs)]
+    np.testing.assert_allclose(without_noise[0], without_noise[1], rtol=1e-10, atol=1e-12)
+    assert np.linalg.norm(without_noise[0][-1]) > 0.1
+    noise = [simulate(simulation(method, CLIENTS)).history.last("noise_scale") for method in (ours, theirs)]
+    assert 2 * noise[0] == pytest.approx(noise[1] / gamma, rel=1e-12), "on the model: 2ξ, and the step times the noise"

@@ -17,7 +17,7 @@ from fedspd.data import prepare
 from fedspd.errors import InputError
 from fedspd.problem import L1, Softmax, reference_optimum
 from fedspd.studies.jobs import Result, run_all
-from fedspd.studies.tuning import Settings, trials, tune
+from fedspd.studies.tuning import GRIDS, Settings, square, trials, tune
 
 BUDGETS = (0.1, 0.5, 1.0, 3.0, 8.0)
 DELTA = 1e-5
@@ -33,7 +33,7 @@ PARTICIPATION: dict[str, Settings] = {
 PRIVATE: dict[str, Settings] = {
     "FedSPD-DP": {"algorithm.name": "fedspd"},
     "DP-SGD": {"algorithm.name": "dp-sgd"},
-    "DP-FedAvg": {"algorithm.name": "dp-fedavg", "algorithm.local_steps": 5},
+    "DP-FedAvg": {"algorithm.name": "dp-fedavg"},
     "DP-ADMM": {"algorithm.name": "dp-admm"},
 }
 BY_RULE: dict[str, Settings] = {"FedSPD-DP by rule": {"algorithm.name": "fedspd"}}
@@ -44,6 +44,8 @@ OPEN: dict[str, Settings] = {
     "FedPD": {"algorithm.name": "fedpd", "algorithm.local_steps": 5},
 }
 OURS = "FedSPD-DP"
+# Where heavy clients make local losses steep, many local steps must be short ones: their number is a knob too.
+LOCAL_STEPS = square("algorithm.local_steps", (1, 2, 5), "algorithm.step_scale", (1.0, 2.0, 4.0))
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def compare(chosen: Sequence[Cell], seeds: int, on_run: Callable[[], Any] = lamb
     """Tune every method in every situation by the same protocol, then run it with every seed."""
     configs = [configuration(cell) for cell in chosen]
     tuned = [config for cell, config in zip(chosen, configs, strict=True) if cell.method not in BY_RULE]
-    found = iter(tune(tuned, on_run))
+    found = iter(tune(tuned, on_run, GRIDS | {"dp-fedavg": LOCAL_STEPS}))
     points = [{} if cell.method in BY_RULE else next(found) for cell in chosen]
     final = [changed(config, point) for config, point in zip(configs, points, strict=True)]
     results = run_all([changed(config, {"run.seed": seed}) for config in final for seed in range(seeds)], on_run)

@@ -4,7 +4,7 @@ The models of the trials are never released, but which trial won depends on the 
 chosen here is **not charged** to any budget, and every table that rests on it says so.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -22,24 +22,26 @@ PROTOCOL = (
 )
 
 Settings = dict[str, Any]
+Grid = tuple[Settings, ...]
 
 _OCTAVES = tuple({"algorithm.step_scale": 2.0**power} for power in range(-4, 5))
 _DECADES = tuple({"algorithm.inverse_step": 10.0 ** (power / 2)} for power in range(-2, 7))
 
 
-def _square(first: str, firsts: Sequence[float], second: str, seconds: Sequence[float]) -> tuple[Settings, ...]:
+def square(first: str, firsts: Sequence[float], second: str, seconds: Sequence[float]) -> Grid:
+    """All pairs of two settings' values."""
     return tuple({first: a, second: b} for a, b in product(firsts, seconds))
 
 
-_TWO_STEPS = _square("algorithm.inverse_step", (0.1, 1.0, 10.0), "algorithm.penalty", (0.01, 0.1, 1.0))
+_TWO_STEPS = square("algorithm.inverse_step", (0.1, 1.0, 10.0), "algorithm.penalty", (0.01, 0.1, 1.0))
 
-GRIDS: dict[str, tuple[Settings, ...]] = {
+GRIDS: dict[str, Grid] = {
     "fedspd": _OCTAVES,
     "dp-sgd": _OCTAVES,
     "dp-fedavg": _OCTAVES,
-    "dp-admm": _square("algorithm.step_scale", (0.4, 1.0, 2.5), "algorithm.penalty_share", (0.1, 1 / 3, 2 / 3)),
-    "fedspd-published": _square("algorithm.penalty", (2.0, 20.0, 200.0), "algorithm.diameter", (1.0, 10.0, 100.0)),
-    "dp-admm-published": _square("algorithm.penalty", (0.1, 1.0, 10.0), "algorithm.diameter", (1.0, 10.0, 100.0)),
+    "dp-admm": square("algorithm.step_scale", (0.4, 1.0, 2.5), "algorithm.penalty_share", (0.1, 1 / 3, 2 / 3)),
+    "fedspd-published": square("algorithm.penalty", (2.0, 20.0, 200.0), "algorithm.diameter", (1.0, 10.0, 100.0)),
+    "dp-admm-published": square("algorithm.penalty", (0.1, 1.0, 10.0), "algorithm.diameter", (1.0, 10.0, 100.0)),
     "dp-sgd-published": _DECADES,
     "dp-fedavg-published": _DECADES,
     "fedavg": _DECADES,
@@ -48,17 +50,24 @@ GRIDS: dict[str, tuple[Settings, ...]] = {
 }
 
 
-def trials(config: Config) -> list[Config]:
-    """Every point of the method's grid with every seed of the protocol, on the validation split."""
+def trials(config: Config, grid: Grid | None = None) -> list[Config]:
+    """Every point of a grid, the method's own by default, with every seed of the protocol, on the validation split."""
     common = {"data.split": "validation", "metrics.criterion": False, "metrics.objective_every": 10**6}
     return [
-        changed(config, point | common | {"run.seed": seed}) for point in GRIDS[config.algorithm.name] for seed in SEEDS
+        changed(config, point | common | {"run.seed": seed})
+        for point in grid or GRIDS[config.algorithm.name]
+        for seed in SEEDS
     ]
 
 
-def tune(configs: Sequence[Config], on_run: Callable[[], Any] = lambda: None) -> list[Settings]:
-    """For each configuration the point of its grid with the best mean validation accuracy, the first of equals."""
-    results = run_all([trial for config in configs for trial in trials(config)], on_run)
+def tune(
+    configs: Sequence[Config], on_run: Callable[[], Any] = lambda: None, grids: Mapping[str, Grid] = GRIDS
+) -> list[Settings]:
+    """For each configuration the point of its method's grid with the best mean validation accuracy, first of equals."""
+    own = [grids[config.algorithm.name] for config in configs]
+    results = run_all(
+        [trial for config, grid in zip(configs, own, strict=True) for trial in trials(config, grid)], on_run
+    )
     accuracy = np.array([result.summary["test_accuracy"] or 0.0 for result in results])  # None: it diverged
     means = accuracy.reshape(len(configs), POINTS, len(SEEDS)).mean(axis=-1)
-    return [GRIDS[config.algorithm.name][best] for config, best in zip(configs, means.argmax(axis=1), strict=True)]
+    return [grid[best] for grid, best in zip(own, means.argmax(axis=1), strict=True)]
