@@ -42,6 +42,28 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None
     return folder
 
 
+# Its best step size is inside the grid.
+STEEP = tiny(algorithm__name="dp-sgd")
+# Least squares with steps that are too long for it: after 180 of them nothing is finite any more.
+UNSTABLE = load(
+    "published",
+    {
+        "algorithm.name": "fedavg", "problem.loss": "least-squares", "problem.clip_norm": inf, "partition.clients": 4,
+        "run.participants": 4, "run.rounds": 3, "algorithm.local_steps": 60, "metrics.criterion": False,
+    },
+    absent=["algorithm.batch_size"],
+)  # fmt: skip
+SMALL = Study(
+    "fig5", "proved-small", "proved", "A small study", "runs",
+    (
+        Curve("tuned", STEEP, None, True),
+        Curve("plain", tiny(), 1.0, False),
+        Curve("published", load("published", TINY | {"algorithm.penalty": 5.0}), 2.0, False),
+    ),
+)  # fmt: skip
+SMALL_SEEDS = 2
+
+
 def result(summary: dict[str, Any], **columns: np.ndarray) -> Result:
     """A run of which only some columns matter."""
     rounds = len(next(iter(columns.values())))
@@ -93,9 +115,7 @@ def made(study: Study, way: int, seeds: int = SEEDS) -> Reproduced:
     """A study of the paper with numbers that say what `way` says."""
     if study.measure == "privacy":
         rounds = np.arange(1.0, ROUNDS + 1)
-        return Reproduced(
-            study, tuple(Lines(c, {}, rounds=rounds, loss=loss_of(study, c, way)) for c in study.curves)
-        )
+        return Reproduced(study, tuple(Lines(c, {}, rounds=rounds, loss=loss_of(study, c, way)) for c in study.curves))
     return Reproduced(
         study,
         tuple(

@@ -6,38 +6,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedspd.config import Config, changed, load
+from fedspd.config import Config, changed
 from fedspd.experiment import prepare_experiment, run
 from fedspd.privacy.accounting import FixedSize, Gaussian, calibrate, spent
-from fedspd.studies import Lines, Reproduced, Study, load_studies, reproduce
+from fedspd.studies import Lines, Reproduced, load_studies, reproduce
 from fedspd.studies.reproduce import count_runs, total_loss
-from fedspd.studies.study import Curve
 from fedspd.studies.tuning import GRIDS, POINTS, SEEDS, tune
-from tests.studies.made import TINY, once, tiny
+from tests.studies.made import SMALL, SMALL_SEEDS, STEEP
 
-TUNED = tiny(algorithm__name="dp-admm", privacy__epsilon=0.3)
-OPEN = load("published", TINY | {"algorithm.penalty": 5.0})
-SMALL = Study(
-    "fig5", "proved-small", "proved", "A small study", "runs",
-    (Curve("tuned", TUNED, None, True), Curve("plain", tiny(), 1.0, False), Curve("published", OPEN, 2.0, False)),
-)  # fmt: skip
 PRIVACY = load_studies("fig6")[0]
 
 
 @pytest.fixture
-def small(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> list[Reproduced]:
-    def again() -> list[Reproduced]:
-        return reproduce([PRIVACY, SMALL], 2, lambda: calls.append(None))
-
-    def make(folder: Path) -> None:
-        monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
-        again()
-
+def small(small_runs: Path) -> list[Reproduced]:
     calls: list[None] = []
-    monkeypatch.setenv("XDG_CACHE_HOME", str(once(tmp_path_factory, "small-study", make)))
-    calls.clear()
-    reproduced = again()
-    assert len(calls) == count_runs([PRIVACY, SMALL], 2) == 3 * 2 + POINTS * len(SEEDS)
+    before = len(list(small_runs.iterdir()))
+    reproduced = reproduce([PRIVACY, SMALL], SMALL_SEEDS, lambda: calls.append(None))
+    assert len(list(small_runs.iterdir())) == before, "all runs were known"
+    assert len(calls) == count_runs([PRIVACY, SMALL], SMALL_SEEDS) == 3 * SMALL_SEEDS + POINTS * len(SEEDS)
     return reproduced
 
 
@@ -101,8 +87,8 @@ def test_where_nothing_is_trained_there_are_totals_and_no_runs(small: list[Repro
 
 def test_a_tuned_curve_runs_with_what_was_chosen_and_the_others_as_they_are(small: list[Reproduced]) -> None:
     lines = small[1].line("tuned")
-    assert lines.chosen == tune([TUNED])[0]
-    assert lines.chosen in GRIDS["dp-admm"]
+    assert lines.chosen == tune([STEEP])[0]
+    assert lines.chosen in GRIDS["dp-sgd"]
     assert small[1].line("plain").chosen == small[1].line("published").chosen == {}
     for label in ("tuned", "plain", "published"):
         found = small[1].line(label)
@@ -111,7 +97,7 @@ def test_a_tuned_curve_runs_with_what_was_chosen_and_the_others_as_they_are(smal
             for column in ("test_accuracy", "alfv", "noise_scale", "inverse_step"):
                 np.testing.assert_array_equal(found.results[seed].history[column], expected.history[column])
             assert found.results[seed].summary["penalty"] == expected.summary["penalty"]
-    untuned = run(TUNED).history["inverse_step"]
+    untuned = run(STEEP).history["inverse_step"]
     assert not np.array_equal(lines.results[0].history["inverse_step"], untuned), "tuning must have changed something"
 
 
@@ -135,7 +121,9 @@ def test_curves_are_paired_by_seed_through_the_same_deal(small: list[Reproduced]
 
 @pytest.mark.parametrize("figure", ["fig2", "fig3", "fig4", "fig5"])
 def test_all_curves_of_a_figure_have_the_same_deal_with_the_same_seed(figure: str) -> None:
-    deals = {(c.config.partition, c.config.data.split, c.config.run.seed) for s in load_studies(figure) for c in s.curves}
+    deals = {
+        (c.config.partition, c.config.data.split, c.config.run.seed) for s in load_studies(figure) for c in s.curves
+    }
     assert len(deals) == 1
 
 

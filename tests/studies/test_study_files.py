@@ -124,9 +124,7 @@ def test_figure_5_holds_four_methods_against_each_other_at_one_epsilon_per_round
 
 @pytest.mark.parametrize("variant", BOTH)
 @pytest.mark.parametrize(("end", "participants"), [("fcp", 100), ("pcp", 20)])
-def test_figure_6_adds_up_epsilon_0_1_per_round_and_trains_nothing(
-    variant: str, end: str, participants: int
-) -> None:
+def test_figure_6_adds_up_epsilon_0_1_per_round_and_trains_nothing(variant: str, end: str, participants: int) -> None:
     found = study("fig6", f"{variant}-{end}")
     assert found.measure == "privacy"
     curves = {curve.label: curve.config for curve in found.curves}

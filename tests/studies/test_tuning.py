@@ -1,7 +1,6 @@
 """One protocol for every method: as many points, the same split, seeds of its own, and the best mean wins."""
 
 import os
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -12,40 +11,24 @@ from fedspd import config as configuration
 from fedspd.algorithms import METHODS
 from fedspd.config import Config, changed, load
 from fedspd.data import declare, finish, hold_out, prepare
-from fedspd.experiment import prepare_experiment, run
+from fedspd.experiment import prepare_experiment
 from fedspd.studies import load_studies
 from fedspd.studies.compare import cells
 from fedspd.studies.compare import configuration as compared
 from fedspd.studies.jobs import run_all
 from fedspd.studies.tuning import GRIDS, POINTS, PROTOCOL, SEEDS, trials, tune
-from tests.studies.made import once, tiny
+from tests.studies.made import STEEP, UNSTABLE, tiny
 
-STEEP = tiny(algorithm__name="dp-sgd")
+SPLIT = {"data.split": "validation", "metrics.objective_every": 10**6}
 MEASURED = {"data.split", "run.seed", "metrics.criterion", "metrics.objective_every"}
-# Least squares with steps that are too long for it: after 180 of them nothing is finite any more.
-UNSTABLE = load(
-    "published",
-    {
-        "algorithm.name": "fedavg", "problem.loss": "least-squares", "problem.clip_norm": inf, "partition.clients": 4,
-        "run.participants": 4, "run.rounds": 3, "algorithm.local_steps": 60, "metrics.criterion": False,
-    },
-    absent=["algorithm.batch_size"],
-)  # fmt: skip
 
 
 @pytest.fixture
-def tuned(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What is chosen for both, together; the trials are in the cache afterwards."""
-
-    def make(folder: Path) -> None:
-        monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
-        tune([STEEP, UNSTABLE])
-
-    folder = once(tmp_path_factory, "tuned", make)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
-    before = len(list(folder.rglob("*.npz")))
+def tuned(small_runs: Path) -> list[dict[str, Any]]:
+    """What is chosen for both, together."""
+    before = len(list(small_runs.iterdir()))
     chosen = tune([STEEP, UNSTABLE])
-    assert len(list(folder.rglob("*.npz"))) == before == 2 * POINTS * len(SEEDS)
+    assert len(list(small_runs.iterdir())) == before, "all trials were known"
     return chosen
 
 
@@ -103,15 +86,13 @@ def test_every_trial_of_every_method_can_be_built(method: str) -> None:
         assert len(simulation.shards.labels) == 26049
 
 
-def test_the_winner_has_the_best_mean_accuracy_on_the_validation_split(tuned: list[dict[str, Any]]) -> None:
-    grid = GRIDS["dp-sgd"]
-    accuracy = np.array(
-        [
-            [run(changed(STEEP, point | {"data.split": "validation", "run.seed": seed})).summary["test_accuracy"]
-             for seed in SEEDS]
-            for point in grid
-        ]
-    )  # fmt: skip
+def test_the_winner_has_the_best_mean_accuracy_on_the_validation_split(
+    tuned: list[dict[str, Any]], small_runs: Path
+) -> None:
+    grid, before = GRIDS["dp-sgd"], len(list(small_runs.iterdir()))
+    reached = run_all([changed(STEEP, point | SPLIT | {"run.seed": seed}) for point in grid for seed in SEEDS])
+    accuracy = np.array([result.summary["test_accuracy"] for result in reached]).reshape(POINTS, len(SEEDS))
+    assert len(list(small_runs.iterdir())) == before, "all of them were trials"
     best = int(np.argmax(accuracy.mean(axis=1)))
     assert tuned[0] == grid[best]
     assert 0 < best < POINTS - 1, "the best is inside, so that neither end can be chosen by accident"

@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from fedspd import config as configuration
 from fedspd.algorithms import METHODS
 from fedspd.cli import plan, privacy, report, studies
+from fedspd.cli.progress import progress
 from fedspd.errors import InputError
 
 app = typer.Typer(
@@ -78,12 +78,8 @@ def run(
 
         keeps_one = ledger is not None or METHODS[config.algorithm.name].guarantee == "proved"
         prepared = experiment.prepare_experiment(config, open_ledger if keeps_one else None)
-        with Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-            console=err, disable=quiet or as_json or not err.is_terminal, transient=True,
-        ) as progress:  # fmt: skip
-            task = progress.add_task("rounds", total=prepared.simulation.rounds)
-            finished = experiment.execute(prepared, on_round=lambda: progress.advance(task))
+        with progress("rounds", prepared.simulation.rounds, err, quiet=quiet or as_json) as advance:
+            finished = experiment.execute(prepared, on_round=advance)
         report.save_run(finished, staging())
     if as_json:
         print(to_json({**finished.summary, "folder": str(target.path)}))

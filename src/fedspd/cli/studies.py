@@ -1,13 +1,12 @@
 """The commands that run many runs: reproduce, compare."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from fedspd.cli.progress import progress
 
 if TYPE_CHECKING:
     from fedspd.report import StudyReport
@@ -57,7 +56,7 @@ def reproduce(
 
     chosen = studies.load_studies(figure)
     target = RunFolder(folder, replaces=STUDY_FILE)
-    with progress("runs", count_runs(chosen, seeds), quiet=as_json) as advance:
+    with progress("runs", count_runs(chosen, seeds), err, quiet=as_json) as advance:
         reproduced = studies.reproduce(chosen, seeds, advance)
     _save_and_tell(reproduction_study(reproduced, studies.verdicts(reproduced), seeds), target, as_json)
 
@@ -87,7 +86,7 @@ def compare(
         budgets or leaderboard.BUDGETS, deals or tuple(leaderboard.DEALS), shares or tuple(leaderboard.PARTICIPATION)
     )
     target = RunFolder(folder, replaces=STUDY_FILE)
-    with progress("runs", leaderboard.count_runs(cells, seeds), quiet=as_json) as advance:
+    with progress("runs", leaderboard.count_runs(cells, seeds), err, quiet=as_json) as advance:
         entries = leaderboard.compare(cells, seeds, advance)
     _save_and_tell(comparison_study(entries, leaderboard.central(), seeds), target, as_json)
 
@@ -110,14 +109,3 @@ def _save_and_tell(study: "StudyReport", target: "RunFolder", as_json: bool) -> 
     for statement in study.page.privacy:
         out.print(f"\n{statement}", highlight=False, markup=False)
     out.print(f"\nWritten to {target.path}; open {target.path / 'report.html'}", highlight=False, markup=False)
-
-
-@contextmanager
-def progress(what: str, total: int, quiet: bool) -> Iterator[Callable[[], Any]]:
-    """A bar over the whole job on the error stream; what is given is called after every run."""
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=err, disable=quiet or not err.is_terminal, transient=True,
-    ) as bar:  # fmt: skip
-        task = bar.add_task(what, total=total)
-        yield lambda: bar.advance(task)

@@ -29,7 +29,7 @@ def comparison_page(entries: Sequence[Entry], central: tuple[float, float], seed
         Section("Where FedSPD-DP stands", standing(entries, seeds), grids=(behind_grid(entries),)),
         Section("Accuracy against epsilon", charts=by_epsilon),
         Section("Accuracy against bytes uploaded", charts=by_bytes),
-        Section("Leaderboard", (_about(central, seeds),), grids=(leaderboard(entries),)),
+        Section("Leaderboard", (_about(central, seeds),), grids=(leaderboard(entries, central),)),
     )
     return Page(
         title="All methods at equal privacy",
@@ -40,24 +40,30 @@ def comparison_page(entries: Sequence[Entry], central: tuple[float, float], seed
     )
 
 
-def leaderboard(entries: Sequence[Entry]) -> Grid:
-    """One row per method and situation, best first within a situation."""
+def leaderboard(entries: Sequence[Entry], central: tuple[float, float]) -> Grid:
+    """One row per method and situation, best first within a situation, and all records together at the end."""
     columns = (
         "data", "takes part", "epsilon", "method", "accuracy, %", "log-loss", "MB up", "rounds", "seconds", "chosen",
     )  # fmt: skip
     ordered = sorted(entries, key=lambda e: (*_situation(e), -np.nan_to_num(e.accuracy.mean(), nan=-1.0)))
-    return Grid("Leaderboard", columns, tuple(_row(entry) for entry in ordered))
+    pooled: tuple[Cell, ...] = (
+        "all together", None, None, "l1 logistic regression", Measured(central[0], None, 2),
+        Measured(central[1], None, 4), None, None, None, None,
+    )  # fmt: skip
+    return Grid("Leaderboard", columns, (*(_row(entry) for entry in ordered), pooled))
 
 
-def by_situation(entries: Sequence[Entry]) -> tuple[Grid, ...]:
+def by_situation(entries: Sequence[Entry], central: tuple[float, float]) -> tuple[Grid, ...]:
     """The same as one narrow table per deal and participation, for the terminal."""
-    board = leaderboard(entries)
+    board = leaderboard(entries, central)
     first, beyond = board.columns.index("epsilon"), board.columns.index("chosen")
     return tuple(
         Grid(
             f"{NAMES[deal]}, {SHARES[share]}",
             board.columns[first:beyond],
-            tuple(row[first:beyond] for row in board.rows if row[:first] == (NAMES[deal], share)),
+            tuple(
+                row[first:beyond] for row in board.rows if row[:first] in ((NAMES[deal], share), ("all together", None))
+            ),
         )
         for deal, share in _places(entries)
     )

@@ -47,8 +47,8 @@ def comparison_study(entries: Sequence[Entry], central: tuple[float, float], see
     """Leaderboard, where our method is behind, and the two figures."""
     return StudyReport(
         page=comparison_page(entries, central, seeds),
-        told=(*by_situation(entries), behind_grid(entries)),
-        grids={"leaderboard": leaderboard(entries), "behind": behind_grid(entries)},
+        told=(*by_situation(entries, central), behind_grid(entries)),
+        grids={"leaderboard": leaderboard(entries, central), "behind": behind_grid(entries)},
         figures={"accuracy-epsilon": epsilon_charts(entries, central), "accuracy-bytes": bytes_charts(entries)},
         data={},
     )
