@@ -111,7 +111,7 @@ class Algorithm:
         above=0,
     )
     step_scale: float = setting(1.0, "what the rule's step size is multiplied by", above=0)
-    penalty_share: float = setting(1 / 3, "by rule: part of gamma + rho that is rho", above=0, below=1)
+    penalty_share: float | None = setting(None, "part of gamma + rho that is rho; absent: by rule", above=0, below=1)
     diameter: float = setting(1.0, "d_X of Theorem 2, c_w of dp-admm-published", above=0)
     dual_diameter: float = setting(1.0, "d_lambda of Theorem 2", above=0)
     gradient_deviation: float = setting(1.0, "phi of Theorem 2", at_least=0)
@@ -184,7 +184,7 @@ SECTIONS: dict[str, Any] = {section.name: section.default_factory for section in
 def describe() -> list[tuple[str, str, str]]:
     """Name, default and meaning of every setting."""
     return [
-        (f"{section}.{key.name}", _default(key.default), _meaning(key))
+        (f"{section}.{key.name}", "" if key.default is None else str(key.default), _meaning(key))
         for section, kind in SECTIONS.items()
         for key in fields(kind)
     ]
@@ -272,12 +272,6 @@ def _read(source: str | Path) -> str:
 
 def _preset_folder() -> Any:
     return files("fedspd") / "presets"
-
-
-def _default(value: Any) -> str:
-    if value is None:
-        return ""
-    return str(round(value, 6) if isinstance(value, float) else value)
 
 
 def _meaning(key: Field[Any]) -> str:

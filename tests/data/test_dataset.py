@@ -1,10 +1,11 @@
 """Tables and shards refuse what cannot be learned from, and shards share one table."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedspd.data import Category, Shards, Table, assign
@@ -137,3 +138,39 @@ def test_shards_hold_every_record_exactly_once(changes: dict[str, np.ndarray], m
     fields = {"offsets": np.array([0, 2, 4]), "order": np.arange(4)}
     with pytest.raises(InputError, match=message):
         Shards(whole.features, whole.labels, **{**fields, **changes})
+
+
+def colored(rows: int) -> Table:
+    kind = Category(np.arange(rows) % 3, ("red", "green", "blue"))
+    return table(rows, attributes={"color": kind})
+
+
+@given(st.lists(st.integers(0, 11), min_size=1, max_size=30))
+@settings(deadline=None)
+def test_some_rows_keep_features_labels_and_attributes_together_in_the_order_asked_for(numbers: list[int]) -> None:
+    whole, chosen = colored(12), np.array(numbers)
+    some = whole.rows(chosen)
+    assert len(some) == len(numbers)
+    np.testing.assert_array_equal(some.features, whole.features[chosen])
+    np.testing.assert_array_equal(some.labels, whole.labels[chosen])
+    np.testing.assert_array_equal(some.attributes["color"].codes, whole.attributes["color"].codes[chosen])
+    assert some.attributes["color"].levels == ("red", "green", "blue")
+    assert (some.columns, some.classes) == (whole.columns, whole.classes)
+
+
+def test_no_rows_are_no_table() -> None:
+    with pytest.raises(InputError, match="at least one row"):
+        colored(12).rows(np.array([], dtype=int))
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=8))
+@settings(deadline=None)
+def test_a_client_divides_by_its_own_size_or_all_by_the_mean_size(sizes: list[int]) -> None:
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    shards = assign(table(len(owner)), owner, len(sizes))
+    assert shards.counts == "clients"
+    assert shards.divisors.tolist() == sizes
+    alike = replace(shards, counts="records")
+    assert alike.divisors.tolist() == [float(np.mean(sizes))] * len(sizes)
+    assert (shards.sizes / alike.divisors).sum() == pytest.approx(len(sizes))
+    assert alike.divisors.dtype == np.float64

@@ -199,3 +199,63 @@ def test_a_simulation_refuses_noise_for_a_method_that_bounds_nothing() -> None:
     unbounded = FedPD(published.algorithm.objective, published.shards.clients, 0.7, 1, Constant(1.0))
     with pytest.raises(RuntimeError, match="FedPD bounds nothing, so its plan cannot be 'as published'"):
         simulate(replace(published, algorithm=unbounded))
+
+
+def test_the_same_clients_take_part_in_all_rounds_and_only_those_are_charged() -> None:
+    run_one = proved(cap=9, participants=2, rounds=9, same_participants=True)
+    outcome = simulate(run_one)
+    assert sorted(outcome.participations.tolist()) == [0, 0, 0, 0, 9, 9]
+    chosen = np.flatnonzero(outcome.participations)
+    other = simulate(replace(run_one, seed=run_one.seed + 1))
+    assert np.flatnonzero(other.participations).tolist() != chosen.tolist(), "who it is depends on the seed"
+    np.testing.assert_array_equal(outcome.history["participants"], np.full(9, 2))
+    spent = run_one.plan.spent(np.arange(6), outcome.participations)
+    assert (spent[outcome.participations == 0] == 0).all()
+    assert 1.9 < spent.max() <= 2.0
+    assert outcome.history.last("epsilon_max") == pytest.approx(spent.max())
+    assert outcome.history.last("epsilon_mean") == pytest.approx(2 * spent.max() / 6)
+
+
+def test_the_same_clients_stop_when_their_budget_is_spent_and_nobody_takes_their_place() -> None:
+    outcome = simulate(proved(cap=4, participants=2, rounds=9, same_participants=True))
+    assert sorted(outcome.participations.tolist()) == [0, 0, 0, 0, 4, 4]
+    assert len(outcome.models) == 4
+
+
+def test_who_the_same_clients_are_does_not_depend_on_how_many_rounds_there_are() -> None:
+    short, long = (
+        simulate(proved(cap=9, participants=3, rounds=rounds, same_participants=True)).participations
+        for rounds in (1, 9)
+    )
+    np.testing.assert_array_equal(short > 0, long > 0)
+
+
+def test_clients_that_take_part_at_all_are_expected_in_a_share_of_the_rounds_or_in_all() -> None:
+    assert proved(cap=9, participants=2, rounds=9).expected_participations == 3
+    assert proved(cap=9, participants=2, rounds=9, same_participants=True).expected_participations == 9
+
+
+@pytest.mark.parametrize("same", [False, True])
+@pytest.mark.parametrize("rounds", [1, 7])
+def test_what_was_spent_is_the_same_whether_it_is_evaluated_every_round_or_at_the_end(rounds: int, same: bool) -> None:
+    every, last = (
+        simulate(proved(cap=3, participants=4, rounds=rounds, same_participants=same, spent_every_round=each)).history
+        for each in (True, False)
+    )
+    for column in ("epsilon_max", "epsilon_mean"):
+        assert last.last(column) == pytest.approx(every.last(column), rel=1e-12)
+        assert last.last(column) > 0
+        assert np.isnan(last[column][:-1]).all()
+        assert np.isfinite(every[column]).all()
+    for column in ("test_accuracy", "clients_with_budget", "participants", "alfv"):
+        np.testing.assert_array_equal(every[column], last[column])
+
+
+def test_scaling_is_part_of_what_was_spent_also_where_it_is_evaluated_at_the_end() -> None:
+    settings = QUICK | {"run.rounds": 3, "partition.clients": 10, "run.participants": 4, "run.selection": "fixed"}
+    every, last = (run("proved", settings | {"metrics.spent_every_round": each}).summary for each in (True, False))
+    for key in ("epsilon_spent_max", "epsilon_spent_mean"):
+        assert last[key] == pytest.approx(every[key], rel=1e-12)
+    assert last["epsilon_spent_max"] <= 1.0
+    assert last["epsilon_spent_mean"] > 0.4 * last["epsilon_spent_max"], "all ten released moments, four took part"
+    assert (last["participations_max"], last["uploads"]) == (3, 12)

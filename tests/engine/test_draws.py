@@ -4,7 +4,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -83,3 +83,40 @@ def test_streams_of_other_names_rounds_and_seeds_differ_and_the_same_one_repeats
 @pytest.mark.parametrize("clients", [1, 7])
 def test_full_participation_is_everybody(clients: int) -> None:
     assert draws.participants(stream(0, "participation"), clients, clients).tolist() == list(range(clients))
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=8), st.integers(1, 7), st.integers(0, 2**32))
+@settings(deadline=None)
+def test_whole_shards_deal_every_record_to_one_step_and_steps_differ_by_at_most_one_record(
+    sizes: list[int], steps: int, seed: int
+) -> None:
+    dealt = draws.whole_shards(np.random.default_rng(seed), np.array(sizes), steps)
+    assert dealt.shape == (len(sizes), steps, -(-max(sizes) // steps))
+    for size, batches in zip(sizes, dealt, strict=True):
+        assert sorted(batches[batches != draws.NOBODY].tolist()) == list(range(size))
+        lengths = np.count_nonzero(batches != draws.NOBODY, axis=1)
+        assert np.ptp(lengths) <= 1
+        assert (np.diff((batches != draws.NOBODY).astype(int), axis=1) <= 0).all(), "nobody stands at the end"
+
+
+def test_with_one_step_a_whole_shard_is_its_records_in_order_and_nothing_is_drawn() -> None:
+    rng = stream(0, "records")
+    dealt = draws.whole_shards(rng, np.array([3, 1]), 1)
+    assert dealt.tolist() == [[[0, 1, 2]], [[0, draws.NOBODY, draws.NOBODY]]]
+    assert rng.integers(0, 2**63) == stream(0, "records").integers(0, 2**63)
+
+
+def test_every_way_of_dealing_a_shard_to_its_steps_is_equally_likely() -> None:
+    trials = 60_000
+    dealt = draws.whole_shards(stream(5, "records"), np.full(trials, 4), 2)
+    code = dealt.reshape(trials, 4) @ np.array([64, 16, 4, 1])
+    observed = np.unique(code, return_counts=True)[1]
+    assert len(observed) == 24
+    assert stats.chisquare(observed).pvalue > 1e-4
+
+
+def test_a_record_of_a_short_shard_is_in_every_step_equally_often_beside_a_long_one() -> None:
+    sizes = np.tile([3, 8], 30_000)
+    dealt = draws.whole_shards(stream(6, "records"), sizes, 3)[::2, :, 0]
+    for step in range(3):
+        assert stats.chisquare(np.bincount(dealt[:, step], minlength=3)).pvalue > 1e-4

@@ -119,3 +119,62 @@ def test_json_is_strict_so_what_is_not_finite_becomes_null() -> None:
 def test_json_keeps_every_bit_of_a_number() -> None:
     numbers = np.random.default_rng(0).standard_normal(100).tolist()
     assert json.loads(to_json(numbers)) == numbers
+
+
+def study(folder: Path, content: str) -> None:
+    """Written the way a study is."""
+    with RunFolder(folder, replaces="page.json").staged() as staging:
+        (staging / "page.json").write_text(content)
+        (staging / f"{content}.csv").touch()
+
+
+def test_an_earlier_study_in_the_same_place_is_replaced_and_nothing_of_it_is_left(tmp_path: Path) -> None:
+    for content in ("first", "second"):
+        study(tmp_path / "study", content)
+    assert {path.name for path in (tmp_path / "study").iterdir()} == {"page.json", "second.csv"}
+    assert (tmp_path / "study" / "page.json").read_text() == "second"
+    assert [path.name for path in tmp_path.iterdir()] == ["study"]
+
+
+def test_a_study_reached_through_a_link_is_replaced_where_it_is(tmp_path: Path) -> None:
+    study(tmp_path / "study", "first")
+    (tmp_path / "link").symlink_to("study")
+    study(tmp_path / "link", "second")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "study" / "page.json").read_text() == "second"
+    assert {path.name for path in tmp_path.iterdir()} == {"study", "link"}
+
+
+def test_a_crash_while_writing_leaves_the_earlier_study_as_it_was(tmp_path: Path) -> None:
+    study(tmp_path / "study", "first")
+    with pytest.raises(FileNotFoundError):
+        study(tmp_path / "study", "no/such/name")
+    assert {path.name for path in (tmp_path / "study").iterdir()} == {"page.json", "first.csv"}
+    assert [path.name for path in tmp_path.iterdir()] == ["study"]
+
+
+def test_a_folder_without_an_earlier_study_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    write(RunFolder(tmp_path / "run"))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "note.txt").write_text("mine")
+    for name, held in (("run", "a run"), ("other", "files")):
+        with pytest.raises(InputError, match=rf"new or empty, got .*{name}, which already holds {held}; name another"):
+            RunFolder(tmp_path / name, replaces="page.json")
+    assert (tmp_path / "other" / "note.txt").read_text() == "mine"
+    assert (tmp_path / "run" / "summary.json").exists()
+
+
+def test_an_earlier_study_is_never_replaced_by_a_run(tmp_path: Path) -> None:
+    study(tmp_path / "study", "first")
+    with pytest.raises(InputError, match="which already holds files"):
+        RunFolder(tmp_path / "study")
+
+
+@pytest.mark.parametrize("replaces", [None, "page.json"])
+def test_the_current_folder_is_refused_also_where_it_holds_an_earlier_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replaces: str | None
+) -> None:
+    study(tmp_path / "study", "first")
+    monkeypatch.chdir(tmp_path / "study")
+    with pytest.raises(InputError, match="which is the current folder"):
+        RunFolder(Path(), replaces=replaces)

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from fedspd.algorithms.fedspd import averaged_noise
-from fedspd.config import Algorithm
 from fedspd.errors import InputError
-from fedspd.experiment.rules import PARTICIPATIONS, noise_per_path, path_length, rounds_for
+from fedspd.experiment.rules import PARTICIPATIONS, noise_per_path, path_length, penalty_share, rounds_for
 from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, Sampling, plan_as_published, plan_proved, published
 from fedspd.privacy.accounting import Accountant, FixedSize, Gaussian, calibrate
 from fedspd.privacy.sensitivity import proximal_average
@@ -33,7 +32,7 @@ def proposed_plan(
     participations = -(-rounds * participants // clients)
     spread = noise_per_path(clip_norm, calibrate(Gaussian, 1, epsilon, delta), records, clients)
     step = path_length(spread, 1.0) / participations
-    share = Algorithm().penalty_share
+    share = penalty_share(participants / clients)
     gamma, rho = (1 - share) / step, share / step
     sizes = np.full(clients, records)
     plan = plan_proved(epsilon, delta, Sampling(WHOLE_SHARD), sizes, participations, moments_share)

@@ -53,7 +53,7 @@ def propose(config: Config, shards: Shards, loss: Loss) -> Proposal:
     noise = noise_per_path(config.problem.clip_norm, multiplier, batch, clients, reach)
     moves = reach * (participations if primal_dual else rounds)
     step = algorithm.step_scale * path_length(noise, row_norm) / moves
-    share = algorithm.penalty_share if primal_dual else 0.0
+    share = (algorithm.penalty_share or penalty_share(run.participants / clients)) if primal_dual else 0.0
     max_batch = _max_batch(config, shards, participations)
     crowding = _crowding(config, shards, max_batch)
     inverse_step = algorithm.inverse_step or (1 - share) / step
@@ -88,6 +88,16 @@ def rounds_for(participations: int, participants: int, clients: int) -> int:
     """Rounds after which every client has taken part so often on average."""
     check_participants(participants, clients)
     return ceil(participations * clients / participants)
+
+
+def penalty_share(participation: float) -> float:
+    r"""$\rho/(\gamma+\rho) = p/(1+p)$ where a share p of the clients takes part in a round.
+
+    With everybody it is a half, where duals cancel in the average: any other share only weighs some noisy
+    gradients more than others. The fewer take part, the longer a client must remember what it pulled for.
+    Chosen on a validation split of Adult at p = 0.2, 0.5 and 1; flat.
+    """
+    return participation / (1 + participation)
 
 
 def path_length(noise: float, row_norm: float) -> float:

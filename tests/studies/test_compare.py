@@ -1,0 +1,263 @@
+"""The leaderboard is fair: every method in every situation, the same records, uploads and end-to-end budget."""
+
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedspd.algorithms import METHODS
+from fedspd.config import Config
+from fedspd.errors import InputError
+from fedspd.experiment import Experiment, prepare_experiment
+from fedspd.privacy import ProvedPlan
+from fedspd.report.comparison import behind_grid, standing
+from fedspd.studies.compare import (
+    BUDGETS,
+    BY_RULE,
+    DEALS,
+    LOCAL_STEPS,
+    OPEN,
+    OURS,
+    PARTICIPATION,
+    PRIVATE,
+    Cell,
+    behind,
+    cells,
+    central,
+    configuration,
+    count_runs,
+)
+from fedspd.studies.tuning import GRIDS, POINTS, SEEDS, trials
+from tests.studies.made import entry
+
+SITUATIONS = [(deal, share) for deal in DEALS for share in PARTICIPATION]
+
+
+def flat(config: Config) -> dict[str, Any]:
+    return {f"{section}.{key}": value for section, keys in config.to_dict().items() for key, value in keys.items()}
+
+
+def differing(configs: list[Config]) -> set[str]:
+    """Settings that are not the same in all of them."""
+    values = [flat(config) for config in configs]
+    return {name for one in values for name in one if any(other.get(name) != one[name] for other in values)}
+
+
+def test_every_private_method_meets_every_budget_deal_and_share_and_open_ones_every_deal_and_share() -> None:
+    found = cells()
+    assert (BUDGETS, list(DEALS), list(PARTICIPATION)) == (
+        (0.1, 0.5, 1.0, 3.0, 8.0), ["iid", "dirichlet", "occupation"], ["full", "20%"],
+    )  # fmt: skip
+    assert set(PRIVATE) == {"FedSPD-DP", "DP-SGD", "DP-FedAvg", "DP-ADMM"}
+    private = {(*situation, budget, method) for situation in SITUATIONS for budget in BUDGETS for method in PRIVATE}
+    by_rule = {(*situation, budget, method) for situation in SITUATIONS for budget in BUDGETS for method in BY_RULE}
+    without = {(*situation, inf, method) for situation in SITUATIONS for method in ("FedAvg", "FedProx")}
+    everyone = {(deal, "full", inf, "FedPD") for deal in DEALS}
+    assert len(private) == 5 * 3 * 2 * 4
+    assert {(c.deal, c.participation, c.epsilon, c.method) for c in found} == private | by_rule | without | everyone
+    assert len(set(found)) == len(found)
+
+
+def test_every_method_is_entered_under_the_guarantee_that_it_is_listed_for() -> None:
+    for cell in cells((1.0,)):
+        guarantee = METHODS[configuration(cell).algorithm.name].guarantee
+        assert guarantee == ("none" if cell.method in OPEN else "proved"), cell
+        assert (cell.epsilon < inf) == (guarantee == "proved")
+
+
+@pytest.mark.parametrize(("deal", "share"), SITUATIONS)
+def test_private_methods_of_a_situation_differ_in_their_name_and_their_local_steps_only(deal: str, share: str) -> None:
+    for budget in BUDGETS:
+        configs = [configuration(Cell(deal, share, budget, method)) for method in PRIVATE]
+        assert "algorithm.name" in differing(configs) <= {"algorithm.name", "algorithm.local_steps"}
+        assert {config.privacy.epsilon for config in configs} == {budget}
+        assert {config.privacy.delta for config in configs} == {1e-5}
+
+
+@pytest.mark.parametrize("method", [*PRIVATE, *BY_RULE])
+def test_a_method_differs_between_budgets_in_epsilon_only(method: str) -> None:
+    assert differing([configuration(Cell("iid", "full", b, method)) for b in BUDGETS]) == {"privacy.epsilon"}
+
+
+def test_what_goes_by_rule_is_our_method_with_every_step_size_left_open() -> None:
+    for method in BY_RULE:
+        config = configuration(Cell("iid", "full", 1.0, method))
+        assert config == configuration(Cell("iid", "full", 1.0, OURS))
+        assert (config.algorithm.inverse_step, config.algorithm.penalty, config.algorithm.step_scale) == (None, None, 1)
+
+
+def test_open_methods_differ_from_private_ones_in_the_method_and_in_what_privacy_asks_of_the_data() -> None:
+    for deal, share in SITUATIONS:
+        own = configuration(Cell(deal, share, 1.0, OURS))
+        for method in OPEN:
+            if method == "FedPD" and share != "full":
+                continue
+            found = differing([own, configuration(Cell(deal, share, inf, method))])
+            assert found <= {
+                "algorithm.name", "algorithm.local_steps", "data.scaling", "data.bias", "data.row_norm",
+                "problem.clip_norm", "privacy.epsilon",
+            }  # fmt: skip
+
+
+def test_deals_and_shares_are_what_their_names_say() -> None:
+    for deal, share in SITUATIONS:
+        config = configuration(Cell(deal, share, 1.0, OURS))
+        kind = {"iid": "iid", "dirichlet": "dirichlet", "occupation": "by-column"}[deal]
+        assert (config.partition.kind, config.partition.clients) == (kind, 100)
+        assert config.run.participants == {"full": 100, "20%": 20}[share]
+        assert (config.problem.counts, config.data.split) == ("records", "test")
+    assert configuration(Cell("dirichlet", "full", 1.0, OURS)).partition.alpha == 0.1
+    assert configuration(Cell("occupation", "full", 1.0, OURS)).partition.column == "occupation"
+
+
+def built(cell: Cell) -> tuple[Experiment, ProvedPlan]:
+    experiment = prepare_experiment(configuration(cell))
+    assert isinstance(experiment.plan, ProvedPlan)
+    return experiment, experiment.plan
+
+
+@pytest.mark.parametrize(("deal", "share"), SITUATIONS)
+def test_all_private_methods_of_a_situation_have_the_same_end_to_end_budget_and_the_same_uploads(
+    deal: str, share: str
+) -> None:
+    for budget in (0.1, 8.0):
+        deals = []
+        for method in PRIVATE:
+            experiment, plan = built(Cell(deal, share, budget, method))
+            simulation, everyone = experiment.simulation, np.arange(100)
+            assert plan.budgets.tolist() == [budget] * 100
+            assert (plan.delta, plan.relation, plan.accountant) == (1e-5, "replace-one", "pld")
+            assert all(group.moments is not None for group in plan.groups), "scaling is charged"
+            assert plan.most_participations.tolist() == [5] * 100
+            assert simulation.participants * simulation.rounds == 500
+            spent = plan.spent(everyone, plan.most_participations)
+            assert 0.99 * budget < spent.min() <= spent.max() <= budget
+            assert simulation.algorithm.guarantee == "proved"
+            deals.append(simulation.shards)
+        for other in deals[1:]:
+            np.testing.assert_array_equal(other.order, deals[0].order)
+            np.testing.assert_array_equal(other.features, deals[0].features)
+
+
+def test_one_record_moves_every_client_equally_far_however_unequal_the_shards() -> None:
+    for method in PRIVATE:
+        simulation = built(Cell("occupation", "full", 1.0, method))[0].simulation
+        assert simulation.shards.sizes.max() > 2 * simulation.shards.sizes.min()
+        sensitivity = simulation.algorithm.sensitivity(1, simulation.batch_sizes(np.arange(100)))
+        assert np.ptp(sensitivity) == 0, method
+
+
+@pytest.mark.parametrize("wrong", ["IID", "power-law", ""])
+def test_an_unknown_deal_or_share_is_refused_in_one_sentence(wrong: str) -> None:
+    with pytest.raises(InputError, match=r"^the deal must be one of iid, dirichlet, occupation, got '.*'; name one of"):
+        cells(deals=("iid", wrong))
+    with pytest.raises(InputError, match=r"^the participation must be one of full, 20%, got '.*'; name one of those"):
+        cells(shares=(wrong,))
+
+
+def test_what_a_comparison_tunes_of_dp_fedavg_is_a_grid_of_the_same_size() -> None:
+    assert len({tuple(sorted(point.items())) for point in LOCAL_STEPS}) == len(LOCAL_STEPS) == POINTS
+    assert {point["algorithm.local_steps"] for point in LOCAL_STEPS} >= {1, 5}
+
+
+@pytest.mark.parametrize("deal", ["dirichlet", "occupation"])
+def test_the_most_local_steps_that_are_tried_fit_the_smallest_client_of_every_trial(deal: str) -> None:
+    config = configuration(Cell(deal, "full", 1.0, "DP-FedAvg"))
+    most = max(LOCAL_STEPS, key=lambda point: point["algorithm.local_steps"])
+    for trial in trials(config, (most,)):
+        simulation = prepare_experiment(trial).simulation
+        assert simulation.algorithm.local_steps == 5 <= simulation.shards.sizes.min()
+
+
+def test_the_number_of_runs_counts_the_trials_of_what_is_tuned() -> None:
+    chosen = cells((1.0,), ("iid",), ("full",))
+    assert count_runs(chosen, 3) == 3 * (4 + 3 + len(BY_RULE)) + 7 * POINTS * len(SEEDS)
+    assert all(configuration(cell).algorithm.name in GRIDS for cell in chosen)
+
+
+def duel(ours: list[float | None], theirs: list[float | None], method: str = "DP-SGD") -> list[Any]:
+    return [entry(Cell("iid", "full", 1.0, OURS), ours), entry(Cell("iid", "full", 1.0, method), theirs)]
+
+
+def test_a_rival_with_the_higher_mean_is_ahead_by_the_paired_difference() -> None:
+    (found,) = behind(duel([0.80, 0.81, 0.85], [0.82, 0.82, 0.85]))
+    gaps = np.array([2.0, 1.0, 0.0])
+    assert found.cell.method == "DP-SGD"
+    assert found.difference == pytest.approx(1.0)
+    assert found.error == pytest.approx(gaps.std(ddof=1) / 3**0.5)
+    assert found.more_than_one_error
+
+
+def test_a_difference_within_one_standard_error_is_told_and_called_so() -> None:
+    (found,) = behind(duel([0.80, 0.81, 0.85], [0.83, 0.80, 0.85]))
+    assert 0 < found.difference < found.error
+    assert not found.more_than_one_error
+
+
+@given(st.lists(st.tuples(st.floats(0.5, 0.9), st.floats(0.5, 0.9)), min_size=2, max_size=6))
+@settings(deadline=None)
+def test_exactly_one_of_two_with_different_means_is_ahead(pairs: list[tuple[float, float]]) -> None:
+    ours, theirs = ([pair[i] for pair in pairs] for i in (0, 1))
+    ahead, turned = behind(duel([*ours], [*theirs])), behind(duel([*theirs], [*ours]))
+    assert len(ahead) + len(turned) <= 1
+    if abs(np.mean(ours) - np.mean(theirs)) > 1e-9:
+        assert len(ahead) == (np.mean(theirs) > np.mean(ours))
+        assert len(turned) == (np.mean(theirs) < np.mean(ours))
+
+
+def test_only_private_rivals_of_the_same_situation_and_budget_are_held_against_ours() -> None:
+    best: list[float | None] = [0.9, 0.9]
+    entries = [
+        entry(Cell("iid", "full", 1.0, OURS), [0.8, 0.8]),
+        entry(Cell("iid", "full", 3.0, "DP-SGD"), best),
+        entry(Cell("iid", "20%", 1.0, "DP-SGD"), best),
+        entry(Cell("dirichlet", "full", 1.0, "DP-SGD"), best),
+        entry(Cell("iid", "full", inf, "FedAvg"), best),
+        *(entry(Cell("iid", "full", 1.0, method), best) for method in BY_RULE),
+        entry(Cell("iid", "full", 1.0, "DP-ADMM"), [0.7, 0.7]),
+    ]
+    assert behind(entries) == []
+
+
+def test_a_rival_that_diverged_is_not_ahead() -> None:
+    assert behind(duel([0.8, 0.8], [0.9, None])) == []
+
+
+def told(entries: list[Any]) -> tuple[int, int, int, int]:
+    """Duels, won, lost within one standard error, lost by more."""
+    words = standing(entries, 2)[0].replace(",", " ").split()
+    return (int(words[1]), int(words[words.index("mean") + 3]), int(words[words.index("error") + 2]),
+            int(words[words.index("more", words.index("error")) + 2]))  # fmt: skip
+
+
+def test_the_standing_counts_every_duel_once() -> None:
+    won = duel([0.8, 0.82], [0.7, 0.73])
+    within = duel([0.80, 0.81], [0.83, 0.80], "DP-FedAvg")[1:]
+    lost = duel([0.8, 0.82], [0.9, 0.93], "DP-ADMM")[1:]
+    assert told([*won, *within, *lost]) == (3, 1, 1, 1)
+
+
+def test_the_standing_does_not_call_a_duel_won_in_which_ours_diverged() -> None:
+    assert told(duel([0.8, None], [0.7, 0.7])) != (1, 1, 0, 0)
+
+
+def test_with_one_seed_nothing_is_said_to_be_within_one_standard_error() -> None:
+    """There is no standard error of one number."""
+    entries = duel([0.80], [0.83])
+    (found,) = behind(entries)
+    assert np.isnan(found.error)
+    assert behind_grid(entries).rows[0][-1] != "no"
+    assert "no more than one standard error in 1 " not in standing(entries, 1)[0]
+
+
+def test_what_diverged_has_no_accuracy() -> None:
+    np.testing.assert_array_equal(duel([None, 0.8], [0.5])[0].accuracy, [nan, 80.0])
+
+
+def test_central_logistic_regression_reaches_84_62_percent() -> None:
+    accuracy, loss = central()
+    assert accuracy == pytest.approx(84.62, abs=0.1)
+    assert 0.32 < loss < 0.34

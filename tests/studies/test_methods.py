@@ -1,0 +1,236 @@
+"""Every method by its name: it builds and runs, claims what the table says, and refuses what it does not have."""
+
+from math import inf
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedspd import InputError, run
+from fedspd.algorithms import METHODS
+from fedspd.config import Config, load
+from fedspd.experiment import prepare_experiment
+from fedspd.privacy import ProvedPlan, PublishedPlan
+from fedspd.privacy.accounting import Gaussian, spent
+
+SMALL: dict[str, Any] = {
+    "partition.clients": 10, "run.participants": 5, "run.rounds": 3, "metrics.criterion": False,
+    "metrics.objective_every": 10**6,
+}  # fmt: skip
+ONE_STEP = {"algorithm.local_steps": 1}
+STEP = {"algorithm.inverse_step": 1.0}
+NEEDED: dict[str, dict[str, Any]] = {
+    "fedspd": {},
+    "dp-sgd": {},
+    "dp-fedavg": {"algorithm.local_steps": 2},
+    "dp-admm": {},
+    "fedspd-published": {},
+    "dp-sgd-published": ONE_STEP | STEP,
+    "dp-fedavg-published": STEP,
+    "dp-admm-published": ONE_STEP,
+    "fedavg": STEP,
+    "fedprox": STEP,
+    "fedpd": STEP | {"run.participants": 10},
+}
+WHOLE_SHARD = ("dp-admm-published",)
+PROVED = [name for name, method in METHODS.items() if method.guarantee == "proved"]
+
+
+def settings(name: str, **changes: Any) -> Config:
+    """A small run of a method; `run__seed=1` changes run.seed."""
+    preset = "proved" if name in PROVED else "published"
+    absent = ["algorithm.batch_size"] if name in WHOLE_SHARD else []
+    dotted = {key.replace("__", "."): value for key, value in changes.items()}
+    return load(preset, SMALL | NEEDED[name] | {"algorithm.name": name} | dotted, absent)
+
+
+def test_the_methods_below_are_all_there_are() -> None:
+    assert NEEDED.keys() == METHODS.keys()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_runs_by_name_and_claims_no_more_than_the_table_says(name: str) -> None:
+    finished = run(settings(name))
+    summary, history = finished.summary, finished.history
+    assert (summary["algorithm"], summary["rounds"]) == (name, 3)
+    assert summary["guarantee"] == METHODS[name].guarantee
+    assert summary["unproved_because"] == (None if name in PROVED else METHODS[name].caveat)
+    assert np.isfinite(finished.weights).all()
+    assert np.abs(finished.weights).max() > 1e-4, "it moved"
+    if METHODS[name].guarantee == "none":
+        assert summary["epsilon"] == inf
+        assert summary["epsilon_proved"] is None
+        assert (history["noise_scale"] == 0).all()
+    else:
+        assert summary["epsilon"] == pytest.approx(1.0)
+        assert (history["noise_scale"] > 0).all()
+    assert (summary["epsilon_proved"] == 1.0) == (name in PROVED)
+    if name in PROVED:
+        assert summary["epsilon_spent_max"] <= 1.0
+        assert summary["scaling_charged"]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_object_behind_a_name_claims_at_least_what_its_plan_claims(name: str) -> None:
+    experiment = prepare_experiment(settings(name))
+    strength = ("none", "as published", "proved")
+    algorithm, plan = experiment.simulation.algorithm, experiment.plan
+    assert plan.guarantee == METHODS[name].guarantee
+    assert strength.index(algorithm.guarantee) >= strength.index(plan.guarantee)
+    assert algorithm.relation == plan.relation == "replace-one"
+
+
+@pytest.mark.parametrize("name", ["dp-sgd", "dp-sgd-published", "dp-admm", "dp-admm-published"])
+def test_methods_of_one_step_refuse_more(name: str) -> None:
+    with pytest.raises(InputError, match=rf"^{name} takes one local step, got 2; set algorithm.local_steps = 1\.$"):
+        prepare_experiment(settings(name, algorithm__local_steps=2))
+
+
+@pytest.mark.parametrize("name", ["dp-admm", "dp-admm-published"])
+def test_dp_admm_refuses_batches(name: str) -> None:
+    config = load("proved" if name in PROVED else "published",
+                  SMALL | ONE_STEP | {"algorithm.name": name, "algorithm.batch_size": 10})  # fmt: skip
+    with pytest.raises(InputError, match=rf"^{name} uses the whole shard, got batch_size = 10; leave"):
+        prepare_experiment(config)
+
+
+def test_fedpd_refuses_a_part_of_the_clients() -> None:
+    with pytest.raises(InputError, match=r"^fedpd needs every client in every round, got .* = 9 of 10; set it to 10\."):
+        prepare_experiment(settings("fedpd", run__participants=9))
+
+
+@pytest.mark.parametrize("name", ["dp-sgd-published", "dp-fedavg-published", "fedavg", "fedprox", "fedpd"])
+def test_methods_without_a_rule_for_their_step_size_ask_for_it(name: str) -> None:
+    config = load("published", SMALL | ONE_STEP | {"algorithm.name": name, "run.participants": 10})
+    with pytest.raises(InputError, match=r"^algorithm.inverse_step is needed by this method, got none; set it\.$"):
+        prepare_experiment(config)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_three_methods_without_privacy_need_no_clipping_and_all_others_do(name: str) -> None:
+    config = settings(name, problem__clip_norm=inf)
+    if METHODS[name].guarantee == "none":
+        assert prepare_experiment(config).simulation.algorithm.objective.clip_norm == inf
+    elif METHODS[name].guarantee == "as published":
+        with pytest.raises(InputError, match=r"clip_norm must be finite when privacy\.epsilon is"):
+            prepare_experiment(config)
+    else:
+        algorithm: Any = prepare_experiment(config).simulation.algorithm
+        scale = algorithm.sensitivity(1, np.array([100.0]))
+        assert np.isfinite(scale).all(), "rows of bounded norm bound the gradients"
+
+
+BATCHES = {"algorithm.batch_size": 10}
+PER_ROUND: dict[str, dict[str, Any]] = {
+    "fedspd": BATCHES | {"algorithm.local_steps": 5},
+    "dp-sgd": BATCHES,
+    "dp-fedavg": BATCHES | {"algorithm.local_steps": 5},
+    "dp-admm": {},
+}
+
+
+def per_round(name: str, epsilon: float, **changes: Any) -> tuple[Config, ProvedPlan]:
+    """At the size of the paper's figures: 100 clients, 20 of them in each of 100 rounds."""
+    dotted = {key.replace("__", "."): value for key, value in changes.items()}
+    config = load(
+        "proved",
+        PER_ROUND[name]
+        | {"algorithm.name": name, "privacy.budget": "round", "privacy.epsilon": epsilon, "privacy.delta": 1e-4,
+           "run.rounds": 100, "metrics.criterion": False, "metrics.spent_every_round": False}
+        | dotted,
+    )  # fmt: skip
+    plan = prepare_experiment(config).plan
+    assert isinstance(plan, ProvedPlan)
+    return config, plan
+
+
+def test_the_proved_methods_with_a_budget_per_round_are_all_there_are() -> None:
+    assert list(PER_ROUND) == PROVED
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+@pytest.mark.parametrize("name", PER_ROUND)
+def test_with_a_budget_per_round_one_round_costs_epsilon_and_the_total_is_what_all_cost(
+    name: str, epsilon: float
+) -> None:
+    _, plan = per_round(name, epsilon)
+    for group in plan.groups:
+        assert 0.95 * epsilon < max(spent([(g.event, 1)], 1e-4).epsilon for g in plan.groups) <= epsilon
+        assert spent([(group.event, 1)], 1e-4).epsilon <= epsilon
+        assert group.moments is not None
+        total = spent([(group.event, 20), (group.moments, 1)], 1e-4).epsilon
+        assert group.epsilon == pytest.approx(total, rel=1e-9)
+        assert group.epsilon > epsilon
+
+
+@pytest.mark.parametrize("name", PER_ROUND)
+def test_with_a_budget_per_round_the_summary_states_the_total_and_what_a_round_costs(name: str) -> None:
+    config, plan = per_round(name, 1.0, run__rounds=4, partition__clients=40, run__participants=20)
+    summary = run(config).summary
+    assert 0.95 < summary["epsilon_per_round"] <= 1.0
+    assert summary["epsilon"] == plan.budgets.max()
+    assert summary["epsilon"] > 1.0
+    assert summary["epsilon_spent_max"] <= summary["epsilon"]
+    assert summary["participations_max"] <= 2
+
+
+@pytest.mark.parametrize("name", PER_ROUND)
+def test_with_a_budget_per_round_scaling_takes_the_share_that_is_set_and_not_most_of_it(name: str) -> None:
+    """A tenth of the squared budget by default: the total is about a twentieth above that of the rounds alone."""
+    _, plan = per_round(name, 0.1)
+    for group in plan.groups:
+        rounds = spent([(group.event, 20)], 1e-4).epsilon
+        assert group.moments is not None
+        assert spent([(group.moments, 1)], 1e-4).epsilon < rounds
+        assert group.epsilon < 1.15 * rounds
+
+
+@pytest.mark.parametrize("name", PER_ROUND)
+def test_without_moments_the_total_of_a_budget_per_round_is_that_of_the_rounds(name: str) -> None:
+    _, plan = per_round(name, 0.1, data__scaling="min-max")
+    for group in plan.groups:
+        assert group.moments is None
+        assert group.epsilon == pytest.approx(spent([(group.event, 20)], 1e-4).epsilon, rel=1e-9)
+
+
+def test_whole_shards_with_a_budget_per_round_have_the_noise_of_one_gaussian_release() -> None:
+    _, plan = per_round("dp-admm", 0.1)
+    (group,) = plan.groups
+    assert isinstance(group.event, Gaussian)
+    assert 0.0999 < spent([(group.event, 1)], 1e-4).epsilon <= 0.1
+
+
+def test_the_same_clients_in_all_rounds_are_charged_for_all_rounds() -> None:
+    _, drawn = per_round("dp-sgd", 0.1, data__scaling="min-max")
+    config, fixed = per_round("dp-sgd", 0.1, data__scaling="min-max", run__selection="fixed")
+    assert drawn.most_participations.tolist() == [20] * 100
+    assert fixed.most_participations.tolist() == [100] * 100
+    assert fixed.budgets.max() > 1.5 * drawn.budgets.max()
+    assert prepare_experiment(config).simulation.expected_participations == 100
+
+
+@pytest.mark.parametrize("name", ["dp-sgd-published", "dp-admm-published", "fedspd-published"])
+def test_as_published_the_same_clients_in_all_rounds_cost_what_full_participation_costs(name: str) -> None:
+    """c_0 q epsilon sqrt(n / (1 - q)) with n the rounds, not a share of them."""
+    changes: dict[str, Any] = {"privacy__budget": "round", "privacy__epsilon": 0.1, "run__rounds": 16}
+    fixed = run(settings(name, run__selection="fixed", **changes)).summary
+    everyone = run(settings(name, run__participants=10, **changes)).summary
+    drawn = run(settings(name, **changes)).summary
+    assert fixed["epsilon"] == pytest.approx(everyone["epsilon"])
+    assert drawn["epsilon"] == pytest.approx(fixed["epsilon"] * 0.5**0.5)
+    assert fixed["participations_max"] == 16
+    assert fixed["uploads"] == 5 * 16
+
+
+@pytest.mark.parametrize("name", ["dp-sgd-published", "dp-admm-published", "fedspd-published"])
+def test_as_published_a_total_budget_is_shared_by_all_rounds_where_the_same_clients_take_part_in_all(name: str) -> None:
+    fixed, everyone, drawn = (
+        prepare_experiment(settings(name, **changes)).plan
+        for changes in ({"run__selection": "fixed"}, {"run__participants": 10}, {})
+    )
+    assert isinstance(fixed, PublishedPlan)
+    assert isinstance(everyone, PublishedPlan)
+    assert isinstance(drawn, PublishedPlan)
+    assert fixed.epsilon_per_round == pytest.approx(everyone.epsilon_per_round)
+    assert drawn.epsilon_per_round == pytest.approx(fixed.epsilon_per_round * 2**0.5)
+    assert run(settings(name, run__selection="fixed")).summary["epsilon"] == pytest.approx(1.0)
