@@ -171,6 +171,14 @@ def test_a_comparison_has_every_method_once_and_the_central_one(done: dict[str, 
     assert {row["rounds"] for row in rows if row["rounds"]} == {"5"}
 
 
+def test_central_l1_logistic_regression_reaches_84_62_percent(done: dict[str, Finished]) -> None:
+    with (done["compared"].folder / "study" / "leaderboard.csv").open() as file:
+        (row,) = [row for row in csv.DictReader(file) if row["method"] == "l1 logistic regression"]
+    assert float(row["accuracy, %"]) == pytest.approx(84.62, abs=0.1)
+    assert 0.32 < float(row["log-loss"]) < 0.34
+    assert row["epsilon"] == ""
+
+
 def test_every_output_of_a_comparison_states_privacy_and_that_tuning_is_not_charged(done: dict[str, Finished]) -> None:
     study = done["compared"].folder / "study"
     statement = folders_page([study]).privacy[0]

@@ -26,7 +26,6 @@ from fedspd.studies.compare import (
     Cell,
     behind,
     cells,
-    central,
     configuration,
     count_runs,
 )
@@ -255,9 +254,3 @@ def test_with_one_seed_nothing_is_said_to_be_within_one_standard_error() -> None
 
 def test_what_diverged_has_no_accuracy() -> None:
     np.testing.assert_array_equal(duel([None, 0.8], [0.5])[0].accuracy, [nan, 80.0])
-
-
-def test_central_logistic_regression_reaches_84_62_percent() -> None:
-    accuracy, loss = central()
-    assert accuracy == pytest.approx(84.62, abs=0.1)
-    assert 0.32 < loss < 0.34

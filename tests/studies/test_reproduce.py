@@ -2,6 +2,7 @@
 
 from math import ceil, sqrt
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,10 +64,10 @@ def test_proved_totals_are_those_of_the_events_recomposed(panel: str) -> None:
     share = {"fcp": 1.0, "pcp": 0.2}[panel]
     multiplier = calibrate(Gaussian, 1, 0.1, 1e-4)
     assert 0.0999 < spent([(Gaussian(multiplier), 1)], 1e-4).epsilon <= 0.1
-    events = {
-        "DP-ADMM": Gaussian(multiplier),
-        "FedSPD-DP, without replacement": FixedSize(multiplier, 325, 50, 5, 2 / 3),
-    }
+    own = "FedSPD-DP, without replacement"
+    algorithm: Any = prepare_experiment(lossy(f"proved-{panel}", own)).simulation.algorithm
+    contraction = algorithm.inverse_step / (algorithm.inverse_step + algorithm.penalty)
+    events = {"DP-ADMM": Gaussian(multiplier), own: FixedSize(multiplier, 325, 50, 5, contraction)}
     for label, event in events.items():
         rounds, loss = total_loss(lossy(f"proved-{panel}", label))
         for place in (0, 7, 19):

@@ -1,7 +1,6 @@
 """The figures as files: the paper's parameters, the same in both variants, each file in one place."""
 
 import tomllib
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from fedspd.experiment import prepare_experiment
 from fedspd.studies import FIGURES, Study, load_studies
 
 ROOT = Path(__file__).parents[2]
-FILES = sorted(Path(str(files("fedspd"))).glob("experiments/*/*"))
+FILES = sorted((ROOT / "src" / "fedspd" / "experiments").glob("*/*"))
 BOTH = ("published", "proved")
 # K, Q, b, epsilon and whose it is, of every curve that both variants have, as Section V has them.
 EXPECTED: dict[str, list[tuple[int, int, int, float, str]]] = {

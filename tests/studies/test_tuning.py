@@ -15,9 +15,9 @@ from fedspd.experiment import prepare_experiment
 from fedspd.studies import load_studies
 from fedspd.studies.compare import cells
 from fedspd.studies.compare import configuration as compared
-from fedspd.studies.jobs import run_all
+from fedspd.studies.jobs import _key, _write, run_all
 from fedspd.studies.tuning import GRIDS, POINTS, PROTOCOL, SEEDS, trials, tune
-from tests.studies.made import STEEP, UNSTABLE, tiny
+from tests.studies.made import STEEP, UNSTABLE, result, tiny
 
 SPLIT = {"data.split": "validation", "metrics.objective_every": 10**6}
 MEASURED = {"data.split", "run.seed", "metrics.criterion", "metrics.objective_every"}
@@ -96,6 +96,28 @@ def test_the_winner_has_the_best_mean_accuracy_on_the_validation_split(
     best = int(np.argmax(accuracy.mean(axis=1)))
     assert tuned[0] == grid[best]
     assert 0 < best < POINTS - 1, "the best is inside, so that neither end can be chosen by accident"
+
+
+# Per point of a grid: what its trials reach. The best mean is that of point 3, and of point 5, which comes later.
+REACHED: dict[int, tuple[float | None, ...]] = {
+    0: (None, 0.92, 0.92, 0.92),  # the best but for one that diverged
+    1: (0.95, 0.2, 0.2, 0.2),  # the best of a single seed, and of the first
+    2: (0.55, 0.55, 0.55, 0.55),  # the best of the worst
+    3: (0.5, 0.5, 0.9, 0.9),
+    4: (0.54, 0.54, 0.9, 0.54),
+    5: (0.5, 0.9, 0.5, 0.9),
+}
+
+
+def test_the_best_mean_wins_not_the_best_seed_and_not_the_best_of_the_worst(cache: Path) -> None:
+    """Results that are known already are read, so these can be written by hand."""
+    assert len(SEEDS) == len(REACHED[0])
+    made = trials(STEEP)
+    for place, trial in enumerate(made):
+        reached = REACHED.get(place // len(SEEDS), (0.1,) * len(SEEDS))[place % len(SEEDS)]
+        _write(_key(trial), result({"test_accuracy": reached}, test_accuracy=np.zeros(2)))
+    assert tune([STEEP]) == [GRIDS["dp-sgd"][3]]
+    assert len(list(cache.iterdir())) == len(made), "nothing was run"
 
 
 def test_a_trial_that_diverged_never_wins(tuned: list[dict[str, Any]]) -> None:
