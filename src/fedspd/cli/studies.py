@@ -51,11 +51,12 @@ def reproduce(
     """Rerun the paper's figures, as published and with the proved method, and test its claims."""
     from fedspd import studies
     from fedspd.report import reproduction_study
+    from fedspd.report.folders import holds_study
     from fedspd.results import RunFolder
     from fedspd.studies.reproduce import count_runs
 
     chosen = studies.load_studies(figure)
-    target = RunFolder(folder, replaces=STUDY_FILE)
+    target = RunFolder(folder, replaces=STUDY_FILE if holds_study(folder) else None)
     with progress("runs", count_runs(chosen, seeds), err, quiet=as_json) as advance:
         reproduced = studies.reproduce(chosen, seeds, advance)
     _save_and_tell(reproduction_study(reproduced, studies.verdicts(reproduced), seeds), target, as_json)
@@ -79,13 +80,14 @@ def compare(
 ) -> None:
     """Hold all methods against each other at equal end-to-end privacy: the leaderboard."""
     from fedspd.report import comparison_study
+    from fedspd.report.folders import holds_study
     from fedspd.results import RunFolder
     from fedspd.studies import compare as leaderboard
 
     cells = leaderboard.cells(
         budgets or leaderboard.BUDGETS, deals or tuple(leaderboard.DEALS), shares or tuple(leaderboard.PARTICIPATION)
     )
-    target = RunFolder(folder, replaces=STUDY_FILE)
+    target = RunFolder(folder, replaces=STUDY_FILE if holds_study(folder) else None)
     with progress("runs", leaderboard.count_runs(cells, seeds), err, quiet=as_json) as advance:
         entries = leaderboard.compare(cells, seeds, advance)
     _save_and_tell(comparison_study(entries, leaderboard.central(), seeds), target, as_json)

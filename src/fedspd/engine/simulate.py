@@ -204,7 +204,8 @@ def alike(sizes: np.ndarray) -> list[np.ndarray]:
 
 def _trimmed(records: np.ndarray) -> np.ndarray:
     """Without the places at the end that nobody in the stack fills."""
-    return records[:, :, : 1 + int(np.flatnonzero((records != draws.NOBODY).any(axis=(0, 1)))[-1])]
+    filled = np.flatnonzero((records != draws.NOBODY).any(axis=(0, 1)))
+    return records[:, :, : 1 + int(filled[-1])] if len(filled) else records[:, :, :1]
 
 
 class Drawn(NamedTuple):

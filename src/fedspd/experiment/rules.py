@@ -9,11 +9,12 @@ like $\sqrt n$ again, so the noise on the model grows like $n\eta$ too. What mat
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, sqrt
+from math import ceil, inf, sqrt
 
 from fedspd.config import Config
 from fedspd.data import Shards
 from fedspd.engine import check_participants
+from fedspd.errors import InputError
 from fedspd.privacy import POISSON, WHOLE_SHARD, WITHOUT_REPLACEMENT, Sampling
 from fedspd.privacy.accounting import Gaussian, calibrate
 from fedspd.privacy.proved import largest_batch
@@ -50,7 +51,10 @@ def propose(config: Config, shards: Shards, loss: Loss) -> Proposal:
     records = len(shards.labels) / shards.clients
     multiplier = _multiplier(config, int(records), participations)
     batch = algorithm.batch_size or records / algorithm.local_steps
-    noise = noise_per_path(config.problem.clip_norm, multiplier, batch, clients, reach)
+    bound = min(config.problem.clip_norm, loss.slope_bound * row_norm)
+    if bound == inf:
+        raise InputError("record gradients must be bounded, got problem.clip_norm = inf; set it.")
+    noise = noise_per_path(bound, multiplier, batch, clients, reach)
     moves = reach * (participations if primal_dual else rounds)
     step = algorithm.step_scale * path_length(noise, row_norm) / moves
     share = (algorithm.penalty_share or penalty_share(run.participants / clients)) if primal_dual else 0.0

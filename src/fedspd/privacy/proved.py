@@ -182,10 +182,11 @@ def _given(
     sampling: Sampling, records: int, noise_multiplier: float, delta: float, participations: int, share: float,
     accountant: Any,
 ) -> Group:  # fmt: skip
-    moments = None
+    event, moments = sampling.event(records, noise_multiplier), None
     if share > 0:
-        moments = _gaussian(sampling)(_round_up(noise_multiplier * sqrt((1 - share) / share / participations)))
-    event = sampling.event(records, noise_multiplier)
+        rounds = spent([(event, participations)], delta, accountant).epsilon
+        whole = calibrate(_gaussian(sampling), 1, rounds, delta)  # one release that costs what all rounds cost
+        moments = _gaussian(sampling)(_round_up(whole * sqrt((1 - share) / share)))
     history = [(event, participations), *([(moments, 1)] if moments is not None else [])]
     return Group(spent(history, delta, accountant).epsilon, event, moments)
 

@@ -78,6 +78,15 @@ def _read_study(folder: Path) -> Page:
         raise InputError(f"{folder / STUDY_FILE}: {error}") from error
 
 
+def holds_study(folder: Path) -> bool:
+    """Whether a folder holds a page that a study wrote."""
+    try:
+        _read_study(folder)
+    except InputError:
+        return False
+    return True
+
+
 def _read_object(path: Path) -> Mapping[str, Any]:
     try:
         value = json.loads(_read_text(path))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from fedspd.config import changed
 from fedspd.report.figures import DIAGNOSTIC, ROUND
 from fedspd.report.page import Chart, Grid, Page, Section, Series
 from fedspd.results import environment
@@ -46,7 +47,7 @@ def reproduction_page(reproduced: Sequence[Reproduced], verdicts: Sequence[Verdi
         configurations=tuple(
             (
                 f"{item.study.figure}, {item.study.name}: {lines.curve.label}",
-                tomli_w.dumps(lines.curve.config.to_dict()),
+                tomli_w.dumps(changed(lines.curve.config, lines.chosen).to_dict()),
             )
             for item in reproduced
             for lines in item.lines
@@ -61,7 +62,7 @@ def verdict_grid(verdicts: Sequence[Verdict]) -> Grid:
     rows = tuple(
         (v.claim, VARIANTS[v.variant], v.verdict, v.measured, v.test, _p(v.p_value), v.source) for v in verdicts
     )
-    return Grid("What was measured", columns, rows)
+    return Grid("What was measured", columns, rows, PROTOCOL)
 
 
 def verdict_overview(verdicts: Sequence[Verdict]) -> Grid:
@@ -79,7 +80,8 @@ def study_charts(item: Reproduced) -> tuple[Chart, ...]:
     panel = f"{item.study.title} ({VARIANTS[item.study.variant]})"
     if item.study.measure == "privacy":
         series = tuple(Series(lines.curve.label, _floats(lines.rounds), _floats(lines.loss)) for lines in item.lines)
-        return (Chart(panel, ROUND, "total epsilon", series, markers=True),)
+        note = "Of a client that took part in its share of the rounds."
+        return (Chart(panel, ROUND, "total epsilon", series, markers=True, note=note),)
     majority = 100 * item.lines[0].results[0].summary["majority_accuracy"]
     accuracy = tuple(_band(lines.curve.label, 100 * lines.column("test_accuracy")) for lines in item.lines)
     alfv = tuple(_band(lines.curve.label, lines.column("alfv_per_client")) for lines in item.lines)

@@ -4,6 +4,7 @@ import csv
 from io import StringIO
 
 from rich.table import Table
+from rich.text import Text
 
 from fedspd.report.page import Cell, Grid, Measured
 from fedspd.report.tables import NOTHING, shown
@@ -11,13 +12,13 @@ from fedspd.report.tables import NOTHING, shown
 
 def grid_terminal(grid: Grid) -> Table:
     """For a terminal."""
-    table = Table(box=None, pad_edge=False, title=grid.title, title_justify="left", title_style="bold")
-    table.caption, table.caption_justify = grid.note or None, "left"
+    table = Table(box=None, pad_edge=False, title=Text(grid.title), title_justify="left", title_style="bold")
+    table.caption, table.caption_justify = Text(grid.note) if grid.note else None, "left"
     for place, name in enumerate(grid.columns):
         words = all(isinstance(row[place], str) for row in grid.rows)
-        table.add_column(name, justify="left" if words else "right", no_wrap=not words)
+        table.add_column(Text(name), justify="left" if words else "right", no_wrap=not words)
     for row in grid.rows:
-        table.add_row(*(_text(cell) for cell in row))
+        table.add_row(*(Text(_text(cell)) for cell in row))
     return table
 
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from fedspd.experiment import run
 from fedspd.results import COLUMNS, History, to_json
 
 CHUNK = 5  # runs handed to a worker at a time
+ROOMS = ("algorithms", "config.py", "data", "engine", "experiment", "privacy", "problem", "results", "typing.py")
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,11 @@ def _read(key: str) -> Result | None:
     path = _folder() / f"{key}.npz"
     if not path.exists():
         return None
-    with np.load(path, allow_pickle=False) as stored:
-        return Result(json.loads(str(stored["summary"])), History({name: stored[name] for name in COLUMNS}))
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            return Result(json.loads(str(stored["summary"])), History({name: stored[name] for name in COLUMNS}))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):  # damaged: run it again
+        return None
 
 
 def _key(config: Config) -> str:
@@ -109,7 +114,7 @@ def _key(config: Config) -> str:
 def _program() -> bytes:
     digest = hashlib.blake2b(digest_size=16)
     root = Path(str(files("fedspd")))
-    for room in ("algorithms", "config.py", "data", "engine", "experiment", "privacy", "problem", "typing.py"):
+    for room in ROOMS:
         path = root / room
         for file in sorted(path.rglob("*.*")) if path.is_dir() else [path]:
             if file.suffix in (".py", ".xz"):

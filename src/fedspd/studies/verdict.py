@@ -64,7 +64,8 @@ class Evidence:
     def tested(self, claim: str, source: str, measured: str, test: str, tested: "Test") -> Verdict:
         """A verdict by a test, which `_corrected` decides; with too few seeds there is none."""
         if not np.isfinite(tested.p_value):
-            return self.of(claim, source, measured, f"{test}: needs more seeds, or results that differ", None, UNTESTED)
+            needs = f"{test}: needs more seeds, or results that are finite and differ"
+            return self.of(claim, source, measured, needs, None, UNTESTED)
         contrary = " (significantly the other way round)" if tested.p_contrary < LEVEL else ""
         return self.of(claim, source, measured + contrary, test, tested.p_value, "")
 
@@ -104,12 +105,13 @@ def rounds_to_a_common_level(study: Reproduced) -> np.ndarray:
     """(seeds, curves): the first round at which the objective is as low as every curve gets with that seed."""
     objective = np.array([lines.column("objective") for lines in study.lines]).swapaxes(0, 1)
     level = objective.min(axis=2).max(axis=1)
-    return 1 + np.argmax(objective <= level[:, None, None], axis=2)
+    reached = objective <= level[:, None, None]
+    return np.where(reached.any(axis=2), 1 + np.argmax(reached, axis=2), np.nan)  # nan: a curve diverged
 
 
 def _trend(values: np.ndarray) -> Test:
     """Page's test that values (seeds, curves) rise from curve to curve."""
-    if len(values) < 2 or np.all(values == values[:, :1]):
+    if len(values) < 2 or not np.isfinite(values).all() or np.all(values == values[:, :1]):
         return Test(np.nan, np.nan)
     return Test(*(float(stats.page_trend_test(sign * values).pvalue) for sign in (1, -1)))
 
@@ -117,7 +119,7 @@ def _trend(values: np.ndarray) -> Test:
 def _above(differences: Sequence[np.ndarray]) -> Test:
     """Student's one-sided test that all of several paired differences are above zero: the weakest counts."""
     tests = [[_student(sign * values) for values in differences] for sign in (1, -1)]
-    return Test(max(tests[0]), max(tests[1]))
+    return Test(float(np.max(tests[0])), float(np.max(tests[1])))  # unlike max, keeps what is not a number
 
 
 def _student(values: np.ndarray) -> float:
