@@ -161,8 +161,9 @@ def _row(entry: Entry) -> tuple[Cell, ...]:
 def _about(central: tuple[float, float], seeds: int) -> str:
     return (
         f"Means over {seeds} seeds with standard errors. {', '.join(BY_RULE)}: not tuned, step sizes by rules on "
-        "public numbers, whose constants were set once on a validation split of Adult. l1 logistic regression on all records together, without privacy: "
-        f"{central[0]:.2f} %, log-loss {central[1]:.4f}. Uploads are counted at eight bytes a number."
+        "public numbers, whose constants were set once on a validation split of Adult. l1 logistic regression on all "
+        f"records together, without privacy: {central[0]:.2f} %, log-loss {central[1]:.4f}. Uploads are counted at "
+        "eight bytes a number."
     )
 
 
