@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+FIGURE ?= all
 SEEDS ?= 10
 ONLY ?=
 
@@ -50,8 +51,8 @@ bench: $(VENV)/.installed ## time the paper's run and 10,000 clients
 utility: $(VENV)/.installed ## accuracy on Adult at end-to-end budgets, with standard errors
 	$(BIN)/python benchmarks/utility.py
 
-reproduce: $(VENV)/.installed ## rerun the paper's figures and test its claims (SEEDS=10)
-	$(BIN)/fedspd reproduce all --seeds $(SEEDS)
+reproduce: $(VENV)/.installed ## rerun the paper's figures and test its claims (FIGURE=all, SEEDS=10)
+	$(BIN)/fedspd reproduce $(FIGURE) --seeds $(SEEDS)
 
 compare: $(VENV)/.installed ## all methods at equal privacy (SEEDS=10, ONLY="--data iid" for a part)
 	$(BIN)/fedspd compare --seeds $(SEEDS) $(ONLY)
