@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from fedspd.report import StudyReport
     from fedspd.results import RunFolder
 
-STUDY_FILE = "page.json"
 out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
 REPRODUCE_EXAMPLES = """
@@ -51,12 +50,11 @@ def reproduce(
     """Rerun the paper's figures, as published and with the proved method, and test its claims."""
     from fedspd import studies
     from fedspd.report import reproduction_study
-    from fedspd.report.folders import holds_study
-    from fedspd.results import RunFolder
+    from fedspd.report.folders import study_folder
     from fedspd.studies.reproduce import count_runs
 
     chosen = studies.load_studies(figure)
-    target = RunFolder(folder, replaces=STUDY_FILE if holds_study(folder) else None)
+    target = study_folder(folder)
     with progress("runs", count_runs(chosen, seeds), err, quiet=as_json) as advance:
         reproduced = studies.reproduce(chosen, seeds, advance)
     _save_and_tell(reproduction_study(reproduced, studies.verdicts(reproduced), seeds), target, as_json)
@@ -80,14 +78,13 @@ def compare(
 ) -> None:
     """Hold all methods against each other at equal end-to-end privacy: the leaderboard."""
     from fedspd.report import comparison_study
-    from fedspd.report.folders import holds_study
-    from fedspd.results import RunFolder
+    from fedspd.report.folders import study_folder
     from fedspd.studies import compare as leaderboard
 
     cells = leaderboard.cells(
         budgets or leaderboard.BUDGETS, deals or tuple(leaderboard.DEALS), shares or tuple(leaderboard.PARTICIPATION)
     )
-    target = RunFolder(folder, replaces=STUDY_FILE if holds_study(folder) else None)
+    target = study_folder(folder)
     with progress("runs", leaderboard.count_runs(cells, seeds), err, quiet=as_json) as advance:
         entries = leaderboard.compare(cells, seeds, advance)
     _save_and_tell(comparison_study(entries, leaderboard.central(), seeds), target, as_json)

@@ -1,7 +1,5 @@
 """Methods by name: from settings, plan and data to the algorithm object."""
 
-from math import inf
-
 from fedspd.algorithms import (
     DPADMM,
     DPSGD,
@@ -27,15 +25,10 @@ ONE_STEP = ("dp-sgd", "dp-sgd-published", "dp-admm", "dp-admm-published")
 WHOLE_SHARD_ONLY = ("dp-admm", "dp-admm-published")
 
 
-def make_proved(
-    config: Config, objective: Objective, shards: Shards, plan: ProvedPlan, proposal: Proposal
-) -> Algorithm:
+def make_proved(config: Config, objective: Objective, plan: ProvedPlan, proposal: Proposal) -> Algorithm:
     """A method under a plan whose epsilon is a theorem: every condition is checked here or in the method."""
     name, row_norm = config.algorithm.name, required(config.data.row_norm, "data.row_norm")
-    bound = objective.gradient_bound(row_norm)
-    if bound == inf:
-        raise InputError(f"record gradients must be bounded by problem.clip_norm, got inf for {name}; set it.")
-    bounded = Objective(objective.loss, objective.regularizer, bound)
+    bounded = Objective(objective.loss, objective.regularizer, objective.gradient_bound(row_norm))
     constant = Constant(proposal.inverse_step)
     match name:
         case "dp-sgd":

@@ -2,11 +2,11 @@
 
 import hashlib
 import os
-from pathlib import Path
 
 import numpy as np
 
 from fedspd.engine import Simulation, optimum
+from fedspd.results import cache_folder
 
 
 def cached_optimum(simulation: Simulation) -> np.ndarray:
@@ -16,7 +16,7 @@ def cached_optimum(simulation: Simulation) -> np.ndarray:
     digest.update(repr((objective.loss, objective.regularizer, shards.offsets.tolist(), shards.counts)).encode())
     digest.update(np.ascontiguousarray(shards.features).data)
     digest.update(np.ascontiguousarray(shards.labels).data)
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedspd" / "optima"
+    home = cache_folder("optima")
     path = home / f"{digest.hexdigest()}.npy"
     if path.exists():
         return np.load(path)

@@ -34,7 +34,7 @@ def build(config: Config, open_ledger: Callable[[], Ledger] | None) -> Experimen
     simulation = Simulation(
         shards=shards,
         test=test,
-        algorithm=make_proved(config, objective, shards, plan, proposal),
+        algorithm=make_proved(config, objective, plan, proposal),
         plan=plan,
         batch_size=config.algorithm.batch_size,
         participants=config.run.participants,

@@ -10,7 +10,7 @@ from fedspd.config import Config
 from fedspd.data import Shards, prepare
 from fedspd.engine import Simulation
 from fedspd.errors import InputError
-from fedspd.experiment.build import Experiment, deal, measured_on, problem_parts, required
+from fedspd.experiment.build import Experiment, averaged_clients, deal, measured_on, problem_parts, required
 from fedspd.experiment.methods import check_method, make_published
 from fedspd.privacy import WHOLE_SHARD, Published, PublishedPlan, plan_as_published
 from fedspd.problem import Objective
@@ -49,7 +49,7 @@ def build(config: Config) -> Experiment:
 def make_plan(config: Config, shards: Shards) -> PublishedPlan:
     """The paper's plan, with the paper's average shard size and expected participations."""
     algorithm, rounds = config.algorithm, required(config.run.rounds, "run.rounds")
-    share = 1.0 if config.run.selection == "fixed" else config.run.participants / shards.clients
+    share = config.run.participants / averaged_clients(config)
     return plan_as_published(
         config.privacy.epsilon if METHODS[algorithm.name].guarantee != "none" else inf,
         config.privacy.budget,

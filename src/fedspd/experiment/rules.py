@@ -15,6 +15,7 @@ from fedspd.config import Config
 from fedspd.data import Shards
 from fedspd.engine import check_participants
 from fedspd.errors import InputError
+from fedspd.experiment.build import averaged_clients
 from fedspd.privacy import POISSON, WHOLE_SHARD, WITHOUT_REPLACEMENT, Sampling
 from fedspd.privacy.accounting import Gaussian, calibrate
 from fedspd.privacy.proved import largest_batch
@@ -41,7 +42,7 @@ class Proposal:
 def propose(config: Config, shards: Shards, loss: Loss) -> Proposal:
     """Keep what the configuration sets and fill in the rest."""
     algorithm, run = config.algorithm, config.run
-    clients = run.participants if run.selection == "fixed" else shards.clients
+    clients = averaged_clients(config)
     rounds = run.rounds or rounds_for(PARTICIPATIONS, run.participants, clients)
     participations = run.most_participations or ceil(rounds * run.participants / clients)
     row_norm = config.data.row_norm or 1.0

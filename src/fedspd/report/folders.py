@@ -13,6 +13,7 @@ import numpy as np
 from fedspd.errors import InputError
 from fedspd.report.page import Page, from_json, join
 from fedspd.report.runs import RecordedRun, runs_page
+from fedspd.results import RunFolder
 
 RUN_FILES = ("config.toml", "summary.json", "environment.json", "history.csv")
 STUDY_FILE = "page.json"
@@ -78,13 +79,13 @@ def _read_study(folder: Path) -> Page:
         raise InputError(f"{folder / STUDY_FILE}: {error}") from error
 
 
-def holds_study(folder: Path) -> bool:
-    """Whether a folder holds a page that a study wrote."""
+def study_folder(folder: Path) -> RunFolder:
+    """Where a study will be written: a new folder, or one that holds a page that a study wrote."""
     try:
         _read_study(folder)
     except InputError:
-        return False
-    return True
+        return RunFolder(folder)
+    return RunFolder(folder, replaces=STUDY_FILE)
 
 
 def _read_object(path: Path) -> Mapping[str, Any]:

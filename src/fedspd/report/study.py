@@ -13,6 +13,7 @@ from fedspd.report.comparison import (
     leaderboard,
 )
 from fedspd.report.figures import draw, to_png
+from fedspd.report.folders import STUDY_FILE
 from fedspd.report.page import Chart, Grid, Page, to_json
 from fedspd.report.reproduction import curves_grid, reproduction_page, study_charts, verdict_grid, verdict_overview
 from fedspd.report.save import save_report
@@ -56,7 +57,7 @@ def comparison_study(entries: Sequence[Entry], central: tuple[float, float], see
 
 def save_study(study: StudyReport, folder: Path) -> None:
     """page.json and report.html, a CSV and a Markdown file per table, a PNG per figure."""
-    (folder / "page.json").write_text(to_json(study.page))
+    (folder / STUDY_FILE).write_text(to_json(study.page))
     save_report(study.page, folder / "report.html")
     for name, grid in study.grids.items():
         (folder / f"{name}.csv").write_text(grid_csv(grid))

@@ -78,6 +78,11 @@ def write_run(
         (folder / f"{name}.png").write_bytes(image)
 
 
+def cache_folder(name: str) -> Path:
+    """Where things of one kind are kept for the next time."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedspd" / name
+
+
 def to_json(value: Any) -> str:
     """Strict JSON: what is not finite becomes null."""
     return json.dumps(_plain(value), indent=2, allow_nan=False)

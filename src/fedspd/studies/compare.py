@@ -17,7 +17,7 @@ from fedspd.data import prepare
 from fedspd.errors import InputError
 from fedspd.problem import L1, Softmax, reference_optimum
 from fedspd.studies.jobs import Result, run_all
-from fedspd.studies.tuning import GRIDS, Settings, square, trials, tune
+from fedspd.studies.tuning import GRIDS, TRIALS, Settings, square, tune
 
 BUDGETS = (0.1, 0.5, 1.0, 3.0, 8.0)
 DELTA = 1e-5
@@ -112,7 +112,7 @@ def configuration(cell: Cell) -> Config:
 
 def count_runs(chosen: Sequence[Cell], seeds: int) -> int:
     """How many runs a comparison takes, trials included."""
-    return sum(seeds + (0 if cell.method in BY_RULE else len(trials(configuration(cell)))) for cell in chosen)
+    return sum(seeds + (0 if cell.method in BY_RULE else TRIALS) for cell in chosen)
 
 
 def compare(chosen: Sequence[Cell], seeds: int, on_run: Callable[[], Any] = lambda: None) -> list[Entry]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from fedspd.config import Config
 from fedspd.experiment import run
-from fedspd.results import COLUMNS, History, to_json
+from fedspd.results import COLUMNS, History, cache_folder, to_json
 
 CHUNK = 5  # runs handed to a worker at a time
 ROOMS = ("algorithms", "config.py", "data", "engine", "experiment", "privacy", "problem", "results", "typing.py")
@@ -84,7 +84,7 @@ def _run_one(key: str, config: Config) -> Result:
 
 
 def _write(key: str, result: Result) -> None:
-    path = _folder() / f"{key}.npz"
+    path = cache_folder("runs") / f"{key}.npz"
     path.parent.mkdir(parents=True, exist_ok=True)
     staging = path.with_suffix(f".{os.getpid()}.tmp")
     with staging.open("wb") as file:
@@ -93,7 +93,7 @@ def _write(key: str, result: Result) -> None:
 
 
 def _read(key: str) -> Result | None:
-    path = _folder() / f"{key}.npz"
+    path = cache_folder("runs") / f"{key}.npz"
     if not path.exists():
         return None
     try:
@@ -120,7 +120,3 @@ def _program() -> bytes:
             if file.suffix in (".py", ".xz"):
                 digest.update(file.read_bytes())
     return digest.digest()
-
-
-def _folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedspd" / "runs"

@@ -15,6 +15,7 @@ from fedspd.studies.jobs import run_all
 
 SEEDS = (1000, 1001, 1002, 1003)  # never used for results
 POINTS = 9
+TRIALS = POINTS * len(SEEDS)  # of every tuned configuration
 PROTOCOL = (
     f"Step sizes of every method were chosen on a fixed validation split, a fifth of the training records: the best "
     f"mean accuracy of {len(SEEDS)} seeds over a grid of {POINTS} points, the same number for every method. This "
