@@ -23,14 +23,49 @@ def test_a_sample_without_replacement_holds_distinct_records_of_the_shard(
     assert (drawn < np.array(sizes)[:, None]).all()
 
 
-def test_every_ordered_sample_without_replacement_is_equally_likely() -> None:
-    trials, size, count = 120_000, 5, 3
+@pytest.mark.parametrize(("size", "count"), [(5, 3), (12, 3)], ids=["much of a shard", "little of a shard"])
+def test_every_ordered_sample_without_replacement_is_equally_likely(size: int, count: int) -> None:
+    trials = 400_000
     drawn = draws.records_without_replacement(stream(0, "records"), np.full(trials, size), count)
-    code = drawn @ np.array([25, 5, 1])
-    expected = [a * 25 + b * 5 + c for a, b, c in permutations(range(size), count)]
-    observed = [int(np.count_nonzero(code == value)) for value in expected]
-    assert sum(observed) == trials
+    code = drawn @ size ** np.arange(count)
+    expected = [np.dot(sample, size ** np.arange(count)) for sample in permutations(range(size), count)]
+    observed = np.bincount(code, minlength=size**count)[expected]
+    assert observed.sum() == trials
     assert stats.chisquare(observed).pvalue > 1e-4
+
+
+def test_a_sample_that_kept_its_repeats_once_redrawn_would_be_found_out() -> None:
+    """The test above is sharp: drawing repeats anew once, and shifting what still repeats, is not uniform."""
+    trials, size = 400_000, 12
+    rng = stream(0, "records")
+    drawn = rng.integers(0, size, (trials, 3))
+    for place in (1, 2):
+        for redraw in (True, False):
+            repeats = (drawn[:, :place] == drawn[:, place, None]).any(axis=1)
+            drawn[repeats, place] = rng.integers(0, size, trials)[repeats] if redraw else drawn[repeats, place] + 1
+        drawn %= size
+    distinct = [len(set(row)) == 3 for row in drawn.tolist()]
+    code = drawn[distinct] @ size ** np.arange(3)
+    expected = [np.dot(sample, size ** np.arange(3)) for sample in permutations(range(size), 3)]
+    assert stats.chisquare(np.bincount(code, minlength=size**3)[expected]).pvalue < 1e-6
+
+
+def test_a_record_is_in_each_batch_with_the_rate_the_accounting_assumes_and_not_five_percent_off() -> None:
+    trials, size, steps, batch = 40_000, 60, 3, 4
+    drawn = draws.records_without_replacement(stream(8, "records"), np.full(trials, size), steps * batch)
+    batches = drawn.reshape(trials, steps, batch)
+    for step in range(steps):
+        for record in (0, 31, 59):
+            count = int(np.count_nonzero(batches[:, step] == record))
+            assert stats.binomtest(count, trials, batch / size).pvalue > 1e-4
+            assert stats.binomtest(count, trials, 1.1 * batch / size).pvalue < 1e-3
+
+
+def test_the_cost_of_a_sample_does_not_grow_with_the_shard() -> None:
+    """A shard of a billion records would need 8 GB of keys; its sample is drawn all the same."""
+    drawn = draws.records_without_replacement(stream(9, "records"), np.full(1000, 10**9), 50)
+    assert all(len(set(row)) == 50 for row in drawn.tolist())
+    assert stats.kstest(drawn.ravel() / 1e9, "uniform").pvalue > 1e-4
 
 
 def test_shards_of_other_sizes_in_the_same_stack_do_not_bias_a_sample() -> None:

@@ -14,6 +14,12 @@ Stream = Literal["partition", "participation", "records", "noise", "moments"]
 NOBODY = -1
 """Stands where a batch is shorter than the longest one in its stack."""
 
+FEW = 4
+"""Samples of at most this part of a shard, 1/FEW, are drawn without looking at the whole shard."""
+
+LITTLE = 1 << 13
+"""So few records altogether are shuffled sooner than looked through for repeats."""
+
 
 def stream(seed: int, name: Stream, round: int = 0) -> np.random.Generator:
     """The generator of one purpose in one round."""
@@ -30,8 +36,34 @@ def participants(rng: np.random.Generator, clients: int, count: int) -> np.ndarr
 def records_without_replacement(rng: np.random.Generator, sizes: np.ndarray, count: int) -> np.ndarray:
     """For each client an ordered uniform sample of `count` of its records, no record twice.
 
-    The order matters: consecutive blocks become the batches of the local steps. Every record gets
-    a random key with its own number in the lowest bits, so that one plain sort of the keys, much
+    The order matters: consecutive blocks become the batches of the local steps. Draws that repeat an
+    earlier one of the same client are drawn again until none does, at a cost that grows with `count` and
+    not with the shard. The result is exactly uniform: nothing here depends on which record bears which
+    number, so every ordered sample without repeats is as likely as any other.
+    """
+    smallest, largest = int(sizes.min()), int(sizes.max())
+    if FEW * count > smallest or len(sizes) * largest <= LITTLE:
+        return _shuffled(rng, sizes, count)
+    bits = count.bit_length()
+    narrow = np.uint32 if largest.bit_length() + bits <= 32 else np.int64  # narrow numbers sort faster
+    bounds = largest if smallest == largest else sizes[:, None]  # and one bound for all draws faster
+    drawn = rng.integers(0, bounds, size=(len(sizes), count))
+    waiting, places = np.arange(len(sizes)), np.arange(count, dtype=narrow)
+    while True:
+        # a plain sort of record numbers with their places in the lowest bits brings repeats together
+        keys = np.sort(drawn[waiting].astype(narrow) << bits | places, axis=1)
+        rows, columns = np.nonzero(keys[:, 1:] >> bits == keys[:, :-1] >> bits)
+        if not len(rows):
+            return drawn
+        again = waiting[rows]
+        drawn[again, keys[rows, columns + 1] & ((1 << bits) - 1)] = rng.integers(0, sizes[again])
+        waiting = waiting[np.unique(rows)]
+
+
+def _shuffled(rng: np.random.Generator, sizes: np.ndarray, count: int) -> np.ndarray:
+    """The same for samples of much of a shard: every record gets a random key, the least keys win.
+
+    A record's own number stands in the lowest bits of its key, so that one plain sort of the keys, much
     faster than an indirect one, carries the records along.
     """
     width = int(sizes.max())
