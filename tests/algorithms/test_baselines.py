@@ -11,7 +11,8 @@ from fedspd.algorithms import DPADMM, DPSGD, Constant, FedAvg, FedPD, FedSPD, Hu
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.books import Books
 from fedspd.engine.draws import NOBODY
-from fedspd.engine.simulate import choose, draw
+from fedspd.engine.simulate import draw
+from fedspd.engine.turns import choose
 from fedspd.errors import InputError
 from fedspd.privacy import WITHOUT_REPLACEMENT, PublishedPlan
 from fedspd.problem import L1, LeastSquares, Objective, Softmax, Unregularized

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import array_api_strict
 import numpy as np
 import pytest
+from array_api_compat import array_namespace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -367,7 +368,8 @@ def legs(algorithm: Any, inputs: Inputs, round: int = 2) -> Outputs:
     told = algorithm.broadcast(server, round)
     query, kept = algorithm.query(told, client, batches)
     client, replies = algorithm.settle(told, client, gaussian(query, 0.1, normals), kept)
-    server = algorithm.model(algorithm.merge(server, told, replies, previous))
+    present = array_namespace(replies).ones(replies.shape[0])
+    server = algorithm.model(algorithm.merge(server, told, replies, previous, present))
     return Outputs(query, kept, client, replies, algorithm.local_point(client), server)
 
 
@@ -403,6 +405,18 @@ def test_a_stack_of_three_clients_does_what_three_stacks_of_one_do(name: str, se
         for part, whole in zip(alone[:5], together[:5], strict=True):  # a server needs them all
             if whole is not None:
                 assert_close(part, gather(whole, np.array([client])))
+
+
+@every_method
+@seeds
+@light
+def test_an_empty_place_in_the_stack_changes_nothing_on_the_server(name: str, seed: int) -> None:
+    algorithm = METHODS[name](Setting())
+    inputs = Inputs.random(algorithm, seed)
+    told, replies = algorithm.broadcast(inputs.server, 2), inputs.normals
+    filled = algorithm.merge(inputs.server, told, replies, inputs.previous, np.array([1.0, 1.0, 0.0]))
+    alone = algorithm.merge(inputs.server, told, replies[:2], inputs.previous[:2], np.ones(2))
+    assert_close(algorithm.model(filled), algorithm.model(alone))
 
 
 @every_method

@@ -9,7 +9,8 @@ from fedspd.algorithms import FedSPDPublished
 from fedspd.data import Shards, Table, assign
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.books import Books
-from fedspd.engine.simulate import choose, draw
+from fedspd.engine.simulate import draw, gathered
+from fedspd.engine.turns import choose
 from fedspd.privacy import WITH_REPLACEMENT, WITHOUT_REPLACEMENT, Published, PublishedPlan
 from fedspd.problem import L1, Objective, Softmax
 from fedspd.results import History
@@ -52,7 +53,7 @@ def simulation(sampling: str, participants: int, local_steps: int, **changes: An
 def draw_round(run: Simulation, round: int) -> tuple[np.ndarray, Batches, np.ndarray]:
     chosen = choose(run, round, Books(run.plan, run.shards.clients, None))
     records, normals = draw(run, round, chosen)
-    return chosen, run.batches(chosen, records), normals
+    return chosen, gathered(run, chosen, records), normals
 
 
 def drawn_rounds(run: Simulation, history: History) -> list[dict]:

@@ -12,6 +12,7 @@ from fedspd.data import Shards
 from fedspd.engine import Simulation, optimum, simulate
 from fedspd.engine.diagnostics import Lagrangian, local_objectives, objectives
 from fedspd.engine.draws import whole_shards
+from fedspd.engine.simulate import gathered
 from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, Sampling, plan_proved
 from fedspd.problem import L1, Objective, Softmax
 from tests.engine.test_whole_shards import COLUMNS, whole
@@ -52,7 +53,7 @@ def test_the_objective_is_a_sum_over_clients_of_means_or_a_mean_over_records(cou
 def test_the_clients_gradients_add_up_to_that_of_the_objective(counts: Counts) -> None:
     run = free(counts)
     everyone = np.arange(CLIENTS)
-    batches = run.batches(everyone, whole_shards(np.random.default_rng(0), run.shards.sizes, 1))
+    batches = gathered(run, everyone, whole_shards(np.random.default_rng(0), run.shards.sizes, 1))
     stacked = np.repeat(WEIGHTS[None], CLIENTS, axis=0)
     features, labels = (np.asarray(part)[:, 0] for part in (batches.features, batches.labels))
     gradient = np.asarray(run.algorithm.objective.gradient(stacked, features, labels, batches.divisors).mean).sum(
@@ -79,7 +80,7 @@ def test_batches_of_a_pass_add_up_to_the_gradient_of_the_whole_shard(local_steps
     everyone, stacked = np.arange(CLIENTS), np.repeat(WEIGHTS[None], CLIENTS, axis=0)
     found = []
     for sim, steps in ((run, 1), (stepped, local_steps)):
-        batches = sim.batches(everyone, whole_shards(np.random.default_rng(1), sim.shards.sizes, steps))
+        batches = gathered(sim, everyone, whole_shards(np.random.default_rng(1), sim.shards.sizes, steps))
         features, labels = np.asarray(batches.features), np.asarray(batches.labels)
         gradients = [
             run.algorithm.objective.gradient(stacked, features[:, step], labels[:, step], batches.divisors).mean
@@ -183,7 +184,7 @@ def test_replacing_a_record_moves_the_query_of_its_client_by_no_more_than_the_se
             labels = run.shards.labels.copy()
             labels[run.shards.offsets[:-1]] = 1
             changed = replace(run, shards=replace(run.shards, features=features, labels=labels))
-            queries.append(np.asarray(method.query(told, clients, changed.batches(everyone, records))[0].value))
+            queries.append(np.asarray(method.query(told, clients, gathered(changed, everyone, records))[0].value))
         moved = np.linalg.norm(queries[0] - queries[1], axis=(1, 2))
         assert (moved <= bound * (1 + 1e-12)).all(), name
         assert moved.max() > 0.5 * bound.max(), f"{name}: a bound that is never nearly reached could be any number"

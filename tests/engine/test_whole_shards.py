@@ -13,7 +13,8 @@ from fedspd.data import Table, assign
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.books import Books
 from fedspd.engine.draws import NOBODY
-from fedspd.engine.simulate import ALIKE, PART, alike, choose, draw
+from fedspd.engine.simulate import ALIKE, PART, alike, draw, gathered
+from fedspd.engine.turns import choose
 from fedspd.privacy import POISSON, WHOLE_SHARD, Sampling, plan_proved
 from fedspd.problem import L1, Objective, Softmax
 
@@ -84,7 +85,7 @@ def test_every_client_of_a_round_is_queried_on_exactly_its_own_records(local_ste
     run = whole(12, 7, local_steps)
     chosen = choose(run, 1, Books(run.plan, 12, None))
     records = draw(run, 1, chosen).records
-    for client, batches in zip(chosen, np.asarray(run.batches(chosen, records).features), strict=True):
+    for client, batches in zip(chosen, np.asarray(gathered(run, chosen, records).features), strict=True):
         rows = batches.reshape(-1, COLUMNS)
         rows = rows[np.abs(rows).sum(axis=1) > 0]
         own = run.shards.shard(client)[0]

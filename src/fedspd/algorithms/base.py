@@ -86,8 +86,12 @@ class Algorithm(Protocol):
         """Next client state and the reply, from the release."""
         ...
 
-    def merge(self, server: Any, told: Any, replies: Array, previous: Array) -> Any:
-        """Next server state, from what was told, the participants' replies and the ones they replace."""
+    def merge(self, server: Any, told: Any, replies: Array, previous: Array, present: Array) -> Any:
+        """Next server state, from what was told, the participants' replies and the ones they replace.
+
+        `present` is 1 for each participant and 0 where a place in the stack is empty: an engine that compiles
+        a round for a fixed number of participants fills up the rounds with fewer.
+        """
         ...
 
     def model(self, server: Any) -> Array:
@@ -99,6 +103,12 @@ class Algorithm(Protocol):
         ...
 
 
-def mean_of_latest(server: Array, replies: Array, previous: Array, clients: int) -> Any:
+def mean_of_latest(server: Array, replies: Array, previous: Array, present: Array, clients: int) -> Any:
     """The mean over the latest replies of all clients, of whom only the participants' changed (line 5)."""
-    return server + array_namespace(server).sum(replies - previous, axis=0) / clients
+    return server + array_namespace(server).tensordot(present, replies - previous, axes=1) / clients
+
+
+def mean_of_present(replies: Array, present: Array) -> Any:
+    """The mean over the participants' replies."""
+    xp = array_namespace(replies)
+    return xp.tensordot(present, replies, axes=1) / xp.sum(present)

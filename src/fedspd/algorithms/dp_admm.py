@@ -95,9 +95,9 @@ class DPADMM:
     def _dual(self, told: Told, client: Released) -> Any:
         return client.dual + self.penalty * (told.weights - client.weights)
 
-    def merge(self, server: Array, told: Told, replies: Array, previous: Array) -> Array:
+    def merge(self, server: Array, told: Told, replies: Array, previous: Array, present: Array) -> Array:
         """Mean over all N clients, of whom only the participants' replies changed."""
-        return mean_of_latest(server, replies, previous, self.clients)
+        return mean_of_latest(server, replies, previous, present, self.clients)
 
     def model(self, server: Array) -> Array:
         """The server's weights."""

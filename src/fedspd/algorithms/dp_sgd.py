@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 from array_api_compat import array_namespace
 
-from fedspd.algorithms.base import PrimalDual, Told
+from fedspd.algorithms.base import PrimalDual, Told, mean_of_present
 from fedspd.algorithms.schedule import Schedule
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
@@ -80,11 +80,10 @@ class DPSGD:
         reply = release.value if kept is None else release.value * kept.value[..., None]
         return Seen(xp.zeros_like(client.weights) + told.weights), reply
 
-    def merge(self, server: Array, told: Told, replies: Array, previous: Array) -> Array:
+    def merge(self, server: Array, told: Told, replies: Array, previous: Array, present: Array) -> Array:
         """One proximal step along the mean of the participants' gradients."""
-        xp = array_namespace(server)
         step = 1.0 / told.inverse_step
-        return self.objective.regularizer.prox(server - step * xp.mean(replies, axis=0), step)
+        return self.objective.regularizer.prox(server - step * mean_of_present(replies, present), step)
 
     def model(self, server: Array) -> Array:
         """The server's weights."""

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 
-from fedspd.algorithms.base import PrimalDual, Told
+from fedspd.algorithms.base import PrimalDual, Told, mean_of_present
 from fedspd.algorithms.proximal import check_local_steps, proximal_steps
 from fedspd.algorithms.schedule import Schedule
 from fedspd.privacy.sensitivity import RECORD_MOVES
@@ -92,9 +92,9 @@ class FedAvg:
         """The reply is the release."""
         return Local(release.value), release.value
 
-    def merge(self, server: Array, told: Told, replies: Array, previous: Array) -> Array:
+    def merge(self, server: Array, told: Told, replies: Array, previous: Array, present: Array) -> Array:
         """Mean over the participants."""
-        return array_namespace(server).mean(replies, axis=0)
+        return mean_of_present(replies, present)
 
     def model(self, server: Array) -> Array:
         """The server's weights."""

@@ -59,9 +59,9 @@ class FedPD:
         """The state goes on un-noised; the reply is the upload."""
         return kept, release.value
 
-    def merge(self, server: Array, told: Told, replies: Array, previous: Array) -> Array:
+    def merge(self, server: Array, told: Told, replies: Array, previous: Array, present: Array) -> Array:
         """Mean over all N clients."""
-        return mean_of_latest(server, replies, previous, self.clients)
+        return mean_of_latest(server, replies, previous, present, self.clients)
 
     def model(self, server: Array) -> Array:
         """$x_0$ of the next round."""

@@ -81,9 +81,9 @@ class FedSPD:
         dual = client.dual + self.penalty * (told.weights - release.value)
         return Released(release.value, dual), release.value - dual / self.penalty
 
-    def merge(self, server: Array, told: Told, replies: Array, previous: Array) -> Array:
+    def merge(self, server: Array, told: Told, replies: Array, previous: Array, present: Array) -> Array:
         """Mean over all N clients, of whom only the participants' replies changed."""
-        return mean_of_latest(server, replies, previous, self.clients)
+        return mean_of_latest(server, replies, previous, present, self.clients)
 
     def model(self, server: Array) -> Array:
         """$x_0$ of the next round."""

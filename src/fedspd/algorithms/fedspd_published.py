@@ -75,9 +75,9 @@ class FedSPDPublished:
         """The state goes on un-noised, as the paper has it; the reply is the release."""
         return kept, release.value
 
-    def merge(self, server: Array, told: Told, replies: Array, previous: Array) -> Array:
+    def merge(self, server: Array, told: Told, replies: Array, previous: Array, present: Array) -> Array:
         """Mean over all N clients, of whom only the participants' replies changed."""
-        return mean_of_latest(server, replies, previous, self.clients)
+        return mean_of_latest(server, replies, previous, present, self.clients)
 
     def model(self, server: Array) -> Array:
         """$x_0$ of the next round."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedspd.engine.diagnostics import local_objectives, objectives
-from fedspd.engine.simulate import Outcome, Simulation
+from fedspd.engine.simulation import Outcome, Simulation
 from fedspd.privacy import Published
 from fedspd.problem import reference_optimum
 

@@ -36,5 +36,12 @@ def joined(tables: list[Any]) -> Any:
     return np.concatenate(tables)
 
 
+def converted(table: Any, kind: Any) -> Any:
+    """The table, or a message, with its arrays in this type of number; plain numbers take any."""
+    if isinstance(table, tuple):
+        return _rebuild(table, (converted(field, kind) for field in table))
+    return table.astype(kind, copy=False) if isinstance(table, np.ndarray) else table
+
+
 def _rebuild(table: Any, fields: Iterable[Any]) -> Any:
     return type(table)(*fields) if hasattr(table, "_fields") else tuple(fields)

@@ -1,0 +1,68 @@
+"""From what the rounds left behind to a history, the same for every engine."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fedspd.engine.books import Books
+from fedspd.engine.diagnostics import Lagrangian, accuracies, objectives
+from fedspd.engine.parallel import Each
+from fedspd.engine.simulation import Outcome, Simulation
+from fedspd.engine.turns import Turn
+from fedspd.errors import InputError
+from fedspd.results import History
+
+
+class Trace(NamedTuple):
+    """What rounds leave behind, one entry per round."""
+
+    models: np.ndarray  # the global weights
+    inverse_step: np.ndarray
+    noise_scale: np.ndarray  # mean over the participants
+    clipped_share: np.ndarray  # mean over the participants
+
+
+def conclude(
+    simulation: Simulation,
+    books: Books,
+    played: list[Turn],
+    trace: Trace,
+    lagrangian: Lagrangian | None,
+    each: Each,
+    accuracy: np.ndarray | None = None,
+) -> Outcome:
+    """Evaluate the models of all rounds in few large matrix products.
+
+    Args:
+        accuracy: of every round's model, where the engine has measured it already.
+    """
+    if not played:
+        raise InputError(
+            "no client had budget for a single round; raise the budget, or name a new ledger with --ledger."
+        )
+    books.close()
+    played[-1] = played[-1]._replace(epsilon_max=books.largest, epsilon_mean=books.total / len(books.epsilon))
+    objective, models, rounds = simulation.algorithm.objective, trace.models, len(played)
+    nothing = np.full(rounds, np.nan)
+    total = nothing.copy()
+    evaluated = np.arange(rounds - 1, -1, -simulation.objective_every)
+    total[evaluated] = objectives(objective, simulation.shards, models[evaluated], each)
+    alfv = nothing if lagrangian is None else lagrangian.values()
+    if accuracy is None:
+        accuracy = accuracies(objective.loss, simulation.test, models, each)
+    history = History(
+        {name: np.array([getattr(turn, name) for turn in played]) for name in Turn._fields if name != "chosen"}
+        | {
+            "participants": np.array([len(turn.chosen) for turn in played]),
+            "weights_norm": np.linalg.norm(models, axis=(1, 2)),
+            "inverse_step": trace.inverse_step,
+            "noise_scale": trace.noise_scale,
+            "clipped_share": trace.clipped_share,
+            "alfv": alfv,
+            "alfv_per_client": alfv / simulation.shards.clients,
+            "consensus_error": nothing if lagrangian is None else np.asarray(lagrangian.consensus),
+            "objective": total,
+            "test_accuracy": accuracy,
+        }
+    )
+    return Outcome(models, history, lagrangian, books.participations)

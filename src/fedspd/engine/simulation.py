@@ -1,0 +1,107 @@
+"""What a simulated run depends on, and what it ends with, whatever engine runs it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedspd.algorithms import Algorithm
+from fedspd.data import Shards, Table
+from fedspd.engine.diagnostics import Lagrangian
+from fedspd.errors import InputError
+from fedspd.privacy import WITH_REPLACEMENT, Plan
+from fedspd.results import History
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """Everything a simulated run depends on; running it twice gives the same bits.
+
+    Client states have the type of the features, float64 or float32; the server's is float64 always.
+    """
+
+    shards: Shards
+    test: Table
+    algorithm: Algorithm
+    plan: Plan
+    batch_size: int | None  # None: the whole shard, dealt out to the local steps
+    participants: int
+    rounds: int
+    seed: int
+    objective_every: int = 1  # rounds between evaluations of the objective on all records
+    spent_every_round: bool = True  # evaluate the privacy spent after every round, not only after the last
+    lagrangian: bool = True  # follow the augmented Lagrangian, which reads all records of every participant
+    min_participants: int = 1  # the run ends when fewer clients have budget left
+    same_participants: bool = False  # the clients of round 1 take part in all rounds, and nobody else
+
+    def batch_sizes(self, clients: np.ndarray) -> np.ndarray:
+        """What each client divides a batch's sum by."""
+        whole = self.shards.divisors[clients]
+        if self.batch_size is None:
+            return whole / self.algorithm.local_steps
+        return self.batch_size * whole / self.shards.sizes[clients]
+
+    @property
+    def expected_participations(self) -> float:
+        """Of a client that takes part at all: p T, or T where the same ones always do."""
+        return self.rounds if self.same_participants else self.rounds * self.participants / self.shards.clients
+
+    @property
+    def matrix(self) -> tuple[int, int]:
+        """Shape of the weights."""
+        return self.shards.features.shape[1], self.algorithm.objective.loss.outputs
+
+    def check(self) -> None:
+        """Refuse what cannot run, before any work."""
+        check_participants(self.participants, self.shards.clients)
+        smallest = int(self.shards.sizes.min())
+        drawn = self.algorithm.local_steps * (self.batch_size or 1)
+        if self.plan.sampling != WITH_REPLACEMENT and drawn > smallest:
+            raise InputError(
+                f"local_steps x batch_size must be at most the records of the smallest client, {smallest}, "
+                f"when sampling without replacement, got {drawn}; lower batch_size, local_steps or partition.clients."
+            )
+
+    def check_claims(self) -> None:
+        """A plan may not claim more than its method, nor speak of other neighbors: an error of whoever built them."""
+        algorithm, plan, name = self.algorithm, self.plan, type(self.algorithm).__name__
+        if plan.guarantee == "proved" and algorithm.guarantee != "proved":
+            raise RuntimeError(f"{name}'s guarantee is {algorithm.guarantee!r}, so its plan cannot be 'proved'.")
+        if plan.guarantee != "none" and algorithm.guarantee == "none":
+            raise RuntimeError(f"{name} bounds nothing, so its plan cannot be {plan.guarantee!r}.")
+        if plan.guarantee != "none" and algorithm.relation != plan.relation:
+            raise RuntimeError(f"{name} speaks of {algorithm.relation} neighbors, its plan of {plan.relation} ones.")
+
+
+def check_participants(count: int, clients: int) -> None:
+    """Refuse a number of participants that the clients cannot give."""
+    if not 1 <= count <= clients:
+        raise InputError(
+            f"participants must be between 1 and the number of clients, {clients}, got {count}; "
+            "lower run.participants or raise partition.clients."
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a simulation ends with."""
+
+    models: np.ndarray  # the global weights after every round
+    history: History
+    followed: Lagrangian | None  # None where the simulation does not follow it
+    participations: np.ndarray  # rounds each client took part in
+
+    @property
+    def lagrangian(self) -> Lagrangian:
+        """The augmented Lagrangian of the run."""
+        if self.followed is None:
+            raise RuntimeError("this simulation did not follow its augmented Lagrangian: set its `lagrangian`.")
+        return self.followed
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The global weights after the last round."""
+        return self.models[-1]
+
+    def average(self, last: int | None = None) -> np.ndarray:
+        """The mean of the last models, of a quarter of all rounds by default: free post-processing."""
+        return self.models[-(last or max(1, len(self.models) // 4)) :].mean(axis=0)

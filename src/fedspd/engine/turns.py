@@ -1,0 +1,43 @@
+"""Who takes part in which round: decided on public counts and paid for, before any record is touched."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from fedspd.engine import draws
+from fedspd.engine.books import Books
+from fedspd.engine.simulation import Simulation
+
+
+class Turn(NamedTuple):
+    """One round's participants, and where budgets stand once they have paid."""
+
+    round: int
+    chosen: np.ndarray
+    clients_with_budget: int
+    epsilon_max: float
+    epsilon_mean: float
+
+
+def turns(simulation: Simulation, books: Books) -> Iterator[Turn]:
+    """Round after round, as it is asked for: a turn's participants are charged when it is handed out, not before."""
+    for round in range(1, simulation.rounds + 1):
+        if books.with_budget < simulation.min_participants:
+            return
+        chosen = books.charge(round, choose(simulation, round, books))
+        if len(chosen):
+            spent = (books.largest, books.total / len(books.epsilon)) if books.every_round else (np.nan, np.nan)
+            yield Turn(round, chosen, books.with_budget, *spent)
+
+
+def choose(simulation: Simulation, round: int, books: Books) -> np.ndarray:
+    """Who is asked to take part: uniformly among those with budget left, all of them if they are few."""
+    rng = draws.stream(simulation.seed, "participation", 1 if simulation.same_participants else round)
+    count = min(simulation.participants, books.with_budget)
+    if simulation.same_participants:
+        chosen = draws.participants(rng, len(books.may_take_part), simulation.participants)
+        return chosen[books.may_take_part[chosen]]
+    if books.with_budget == len(books.may_take_part):
+        return draws.participants(rng, books.with_budget, count)
+    return np.flatnonzero(books.may_take_part)[draws.participants(rng, books.with_budget, count)]
