@@ -13,35 +13,49 @@ are read once for many rounds.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from fedspd.algorithms import PrimalDual
 from fedspd.data import Shards, Table
 from fedspd.engine.parallel import Each
 from fedspd.problem import Loss, Objective
+from fedspd.typing import Array
 
 BLOCK = 1 << 17  # scores evaluated at a time: 1 MiB, within a core's cache
 PENDING = 1 << 23  # weights kept until their losses are evaluated: 64 MiB
 
 
-def scores(loss: Loss, features: np.ndarray, models: np.ndarray) -> np.ndarray:
+def scores(loss: Loss, features: Array, models: Array) -> Any:
     """(records, models, outputs or their contrast), by one matrix product."""
+    xp = array_namespace(features)
     contrasts = loss.contrast(models)
     count, columns, outputs = contrasts.shape
-    flat = np.moveaxis(contrasts, 0, 1).reshape(columns, count * outputs)
-    return (features @ flat).reshape(-1, count, outputs)
+    flat = xp.reshape(xp.moveaxis(contrasts, 0, 1), (columns, count * outputs))
+    return xp.reshape(features @ flat, (-1, count, outputs))
+
+
+def right(loss: Loss, features: Array, labels: Array, models: Array) -> Any:
+    """How many records each model predicts the label of."""
+    return array_namespace(features).count_nonzero(
+        loss.predict(scores(loss, features, models)) == labels[:, None], axis=0
+    )
 
 
 def accuracies(loss: Loss, test: Table, models: np.ndarray, each: Each = map) -> np.ndarray:
     """Share of test records whose label each model predicts; a model that is not finite predicts nothing."""
 
-    def right(block: slice) -> np.ndarray:
-        predicted = loss.predict(scores(loss, test.features[block], models))
-        return np.count_nonzero(predicted == test.labels[block, None], axis=0)
+    models = models.astype(test.features.dtype, copy=False)
+    blocks = _blocks(len(test), models)
+    counts = each(lambda block: right(loss, test.features[block], test.labels[block], models), blocks)
+    return shares(sum(counts, np.zeros(len(models), np.int64)), models, len(test))
 
-    counts = sum(each(right, _blocks(len(test), models)), np.zeros(len(models), np.int64))
-    return np.where(np.isfinite(models).all(axis=(1, 2)), counts / len(test), np.nan)
+
+def shares(counts: np.ndarray, models: np.ndarray, records: int) -> np.ndarray:
+    """Accuracies from counts."""
+    return np.where(np.isfinite(models).all(axis=(1, 2)), counts / records, np.nan)
 
 
 def losses(loss: Loss, test: Table, weights: np.ndarray) -> np.ndarray:

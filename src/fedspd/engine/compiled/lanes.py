@@ -1,0 +1,129 @@
+"""From simulations to arrays: what a compiled program takes as input, and what is compiled into it."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedspd.engine.compiled.numbers import take_apart
+from fedspd.engine.draws import FEW, NOBODY
+from fedspd.engine.simulate import Draw
+from fedspd.engine.simulation import Simulation
+from fedspd.engine.turns import Turn
+from fedspd.errors import InputError
+from fedspd.privacy import POISSON, WITH_REPLACEMENT
+
+
+class Shape(NamedTuple):
+    """What is compiled in; simulations of one shape share a program."""
+
+    form: Any  # of the algorithm
+    clients: int
+    places: int  # participants of a round at most
+    rounds: int
+    matrix: tuple[int, int]
+    drawing: str  # "repeats again", "shuffle", "with replacement", "whole shard" or "handed in"
+    steps: int
+    batch: int  # records of a step at most
+    width: int  # records of a shard at most
+    kind: str  # type of numbers on the clients
+    points: bool  # whether the participants' points are wanted
+
+
+class Turns(NamedTuple):
+    """All rounds of a lane; but for the first two fields (rounds, places), filled up with empty places."""
+
+    round: Any
+    inverse_steps: Any  # (rounds, schedules of the algorithm)
+    client: Any
+    row: Any  # of the client in the tables of states; beyond the last where nobody is
+    begin: Any  # first record of the client in the flat table
+    size: Any
+    divisor: Any
+    scale: Any
+    present: Any
+    records: Any = None  # (rounds, places, steps, batch) where draws are handed in
+    normals: Any = None
+
+
+class Lane(NamedTuple):
+    """One simulation's inputs."""
+
+    seed: Any
+    numbers: Any
+    turns: Turns
+
+
+def shape_of(simulation: Simulation, kind: Any, handed_in: bool) -> Shape:
+    """What has to be compiled for this simulation."""
+    algorithm, shards = simulation.algorithm, simulation.shards
+    steps, width = algorithm.local_steps, int(shards.sizes.max())
+    batch = simulation.batch_size or -(-width // steps)
+    drawing = "handed in" if handed_in else _drawing(simulation, steps * batch)
+    if drawing in ("repeats again", "with replacement"):
+        width = 0  # such draws never look at a whole shard
+    return Shape(
+        take_apart(algorithm).form, shards.clients, simulation.participants, simulation.rounds, simulation.matrix,
+        drawing, steps, batch, width, np.dtype(kind).name, simulation.lagrangian,
+    )  # fmt: skip
+
+
+def _drawing(simulation: Simulation, count: int) -> str:
+    if simulation.batch_size is None:
+        return "whole shard"
+    if simulation.plan.sampling == POISSON:
+        raise InputError(
+            "the JAX engine draws batches of a fixed size, got Poisson sampling, whose batches have any; run it with "
+            "--engine numpy."
+        )
+    if simulation.plan.sampling == WITH_REPLACEMENT:
+        return "with replacement"
+    return "repeats again" if FEW * count <= int(simulation.shards.sizes.min()) else "shuffle"
+
+
+def make_lane(simulation: Simulation, played: Sequence[Turn], shape: Shape, base: int, drawn: Draw | None) -> Lane:
+    """The arrays of one simulation whose records begin at row `base` of the flat table."""
+    parts = take_apart(simulation.algorithm)
+    rounds = np.arange(1, shape.rounds + 1)
+    rounds[: len(played)] = [turn.round for turn in played]
+    steps = [[schedule.inverse_step(round) for schedule in parts.schedules] for round in rounds.tolist()]
+    turns = _turns(simulation, played, shape, base)._replace(round=rounds, inverse_steps=np.array(steps, shape.kind))
+    if drawn is not None:
+        turns = _handed_in(turns, played, shape, drawn)
+    return Lane(np.int64(simulation.seed), np.array(parts.numbers, shape.kind), turns)
+
+
+def _turns(simulation: Simulation, played: Sequence[Turn], shape: Shape, base: int) -> Turns:
+    shards, algorithm, size = simulation.shards, simulation.algorithm, (shape.rounds, shape.places)
+    taken = np.arange(shape.places) < np.array([len(turn.chosen) for turn in played])[:, None]
+    present = np.zeros(size, bool)
+    present[: len(played)] = taken
+    client = np.zeros(size, np.int32)
+    client[present] = np.concatenate([turn.chosen for turn in played])
+    scale = np.zeros(size, shape.kind)
+    for number, turn in enumerate(played):
+        batch_sizes = simulation.batch_sizes(turn.chosen)
+        scale[number, : len(turn.chosen)] = simulation.plan.noise_scale(
+            turn.chosen, algorithm.sensitivity(turn.round, batch_sizes)
+        )
+    return Turns(
+        round=None,
+        inverse_steps=None,
+        client=client,
+        row=np.where(present, client, shape.clients).astype(np.int32),
+        begin=(base + shards.offsets[client]).astype(np.int32),
+        size=shards.sizes[client].astype(np.int32),
+        divisor=simulation.batch_sizes(client).astype(shape.kind),
+        scale=scale,
+        present=present,
+    )
+
+
+def _handed_in(turns: Turns, played: Sequence[Turn], shape: Shape, drawn: Draw) -> Turns:
+    records = np.full((shape.rounds, shape.places, shape.steps, shape.batch), NOBODY, np.int32)
+    normals = np.zeros((shape.rounds, shape.places, *shape.matrix), shape.kind)
+    for number, turn in enumerate(played):
+        given = drawn(turn.round, turn.chosen)
+        records[number, : len(turn.chosen), :, : given.records.shape[-1]] = given.records
+        normals[number, : len(turn.chosen)] = given.normals
+    return turns._replace(records=records, normals=normals)

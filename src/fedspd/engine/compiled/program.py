@@ -1,0 +1,112 @@
+"""All rounds of a simulation as one compiled program: the algorithms' own legs under `scan` and `vmap`."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedspd.engine.compiled import draws
+from fedspd.engine.compiled.lanes import Lane, Shape, Turns
+from fedspd.engine.compiled.numbers import put_together
+from fedspd.engine.draws import NOBODY
+from fedspd.engine.round import play
+from fedspd.typing import Batches
+
+
+class Left(NamedTuple):
+    """What the rounds of a lane leave behind."""
+
+    models: Any  # (rounds, columns, outputs), float64
+    inverse_step: Any
+    clipped_share: Any
+    points: Any  # (rounds, places, ...) where they are wanted
+
+
+def all_rounds(
+    shape: Shape, lane: Lane, features: Any, labels: Any, collect: Callable[[Any], Any] = lambda x: x
+) -> Left:
+    """One lane.
+
+    Args:
+        shape: what is compiled in.
+        lane: its inputs.
+        features: the flat table of records.
+        labels: of the records.
+        collect: puts the participants of all devices into one stack, where there are several.
+    """
+    turns = lane.turns
+    if turns.records is None and shape.drawing != "whole shard":
+        turns = turns._replace(records=_records(shape, lane.seed, turns))  # ahead of the rounds, in one go
+    start = put_together(shape.form, lane.numbers, turns.inverse_steps[0]).start(
+        jnp.zeros((shape.clients, *shape.matrix), shape.kind)
+    )
+    server = jax.tree.map(lambda array: array.astype(jnp.float64), start[0])
+    step = partial(_round, shape, lane, features, labels, collect)
+    return jax.lax.scan(step, (server, *start[1:]), turns)[1]
+
+
+def _round(
+    shape: Shape, lane: Lane, features: Any, labels: Any, collect: Callable[[Any], Any], tables: Any, turn: Turns
+) -> tuple[Any, Left]:
+    server, clients, replies = tables
+    algorithm = put_together(shape.form, lane.numbers, turn.inverse_steps)
+    told = algorithm.broadcast(server, turn.round)
+    heard = jax.tree.map(lambda value: jnp.asarray(value, shape.kind), told)
+    states, previous = jax.tree.map(lambda table: table[turn.row], (clients, replies))
+    keys = jax.vmap(partial(draws.key, lane.seed, turn.round))(turn.client)
+    noise = turn.normals
+    if noise is None:
+        noise = jax.vmap(lambda key: draws.normals(key, shape.matrix, shape.kind))(keys)
+    played = play(
+        algorithm, heard, states, _batches(shape, turn, keys, features, labels), turn.scale[:, None, None], noise
+    )
+    present = collect(turn.present).astype(jnp.float64)
+    precise = (collect(stack).astype(jnp.float64) for stack in (played.replies, previous))
+    merged = algorithm.merge(server, told, *precise, present)
+    anybody = jnp.sum(present) > 0
+    server = jax.tree.map(lambda new, old: jnp.where(anybody, new, old), merged, server)
+    clients, replies = jax.tree.map(
+        lambda table, rows: table.at[turn.row].set(rows.astype(table.dtype), mode="drop"),
+        (clients, replies),
+        (played.client, played.replies),
+    )
+    clipped = jnp.sum(collect(played.clipped) * present) / jnp.maximum(jnp.sum(present), 1)
+    points = jax.tree.map(collect, algorithm.local_point(played.client)) if shape.points else None
+    return (server, clients, replies), Left(algorithm.model(server), told.inverse_step, clipped, points)
+
+
+def _records(shape: Shape, seed: Any, turns: Turns) -> Any:
+    """(rounds, places, steps, batch) of all rounds."""
+    count = shape.steps * shape.batch
+
+    def one(round: Any, client: Any, size: Any) -> Any:
+        key = draws.key(seed, round, client)
+        match shape.drawing:
+            case "repeats again":
+                return draws.without_replacement(key, size, count)
+            case "shuffle":
+                return draws.shuffled(key, size, shape.width)[:count]
+            case _:
+                return draws.with_replacement(key, size, count)
+
+    drawn = jax.vmap(jax.vmap(one, in_axes=(None, 0, 0)))(turns.round, turns.client, turns.size)
+    return drawn.reshape(*drawn.shape[:2], shape.steps, shape.batch)
+
+
+def _batches(shape: Shape, turn: Turns, keys: Any, features: Any, labels: Any) -> Batches:
+    records = turn.records
+    if records is None:
+        records = jax.vmap(lambda key, size: draws.whole_shard(key, size, shape.width, shape.steps))(keys, turn.size)
+    rows = turn.begin[:, None, None] + records
+    found = features[rows]
+    if shape.drawing in ("whole shard", "handed in"):
+        found = jnp.where((records == NOBODY)[..., None], 0, found)
+    return Batches(found, labels[rows], turn.divisor)
+
+
+@partial(jax.jit, static_argnums=0)
+def run_lanes(shape: Shape, lanes: Lane, features: Any, labels: Any) -> Left:
+    """Stacked lanes side by side."""
+    return jax.vmap(lambda lane: all_rounds(shape, lane, features, labels))(lanes)

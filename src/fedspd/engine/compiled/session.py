@@ -1,0 +1,37 @@
+"""JAX as this package uses it: 64-bit types allowed, exact products, and compiled programs kept on disk."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+
+from fedspd.errors import InputError
+from fedspd.results import cache_folder
+
+
+def installed() -> bool:
+    """Whether JAX can be imported."""
+    return find_spec("jax") is not None
+
+
+@contextmanager
+def session() -> Iterator[None]:
+    """Within it programs may be traced and run; the caller's own JAX settings are left as they are."""
+    if not installed():
+        raise InputError("the engine jax needs JAX, got none; install fedspd[jax], or use --engine numpy.")
+    import jax
+
+    _keep_programs()
+    # float32 products of a GPU would otherwise keep 10 bits of mantissa only
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        yield
+
+
+@cache
+def _keep_programs() -> None:
+    """Compile each program once per machine, unless the user keeps programs elsewhere already."""
+    import jax
+
+    if jax.config.jax_compilation_cache_dir is None:
+        jax.config.update("jax_compilation_cache_dir", str(cache_folder("programs")))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
