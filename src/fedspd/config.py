@@ -147,6 +147,12 @@ class Run:
         None, "rounds whose models are averaged beside the last one; absent: a quarter", at_least=1
     )
     seed: int = setting(0, "root of all random streams", at_least=0)
+    engine: str = setting(
+        "auto",
+        "what computes the rounds; auto: numpy for small runs, jax for many runs of one shape or on a GPU; the two draw "
+        "other numbers from the same seed",
+        choices=("auto", "numpy", "jax"),
+    )
 
 
 @dataclass(frozen=True)
@@ -155,6 +161,9 @@ class Metrics:
 
     objective_every: int = setting(1, "rounds between evaluations of the objective on all records", at_least=1)
     spent_every_round: bool = setting(True, "evaluate the privacy spent after every round, not only after the last")
+    lagrangian: bool = setting(
+        True, "follow the augmented Lagrangian, which reads all records of every participant in every round"
+    )
     criterion: bool = setting(True, "compute the criterion H against scikit-learn's optimum at the end")
 
 

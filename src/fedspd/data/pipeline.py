@@ -47,6 +47,7 @@ def prepare(
 HELD_OUT = 0.2
 
 
+@lru_cache(maxsize=4)
 def hold_out(table: Table) -> tuple[Table, Table]:
     """The table without a fifth of its records, and that fifth: always the same one."""
     order = np.random.default_rng(0).permutation(len(table))

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from fedspd.algorithms import METHODS
-from fedspd.config import Config
+from fedspd.config import Config, Partition
 from fedspd.data import Shards, Table, hold_out, split
 from fedspd.engine import Simulation, stream
 from fedspd.engine.books import Gate
@@ -50,6 +51,25 @@ def prepare_experiment(config: Config, open_ledger: Callable[[], Ledger] | None 
     return published.build(config)
 
 
+def settings_of(config: Config) -> dict[str, Any]:
+    """What every simulation takes from its configuration as it stands there."""
+    if config.metrics.criterion and not config.metrics.lagrangian:
+        raise InputError(
+            "metrics.criterion needs every client's average over the rounds, got metrics.lagrangian = false; set "
+            "metrics.criterion = false too."
+        )
+    return {
+        "batch_size": config.algorithm.batch_size,
+        "participants": config.run.participants,
+        "seed": config.run.seed,
+        "objective_every": config.metrics.objective_every,
+        "spent_every_round": config.metrics.spent_every_round,
+        "lagrangian": config.metrics.lagrangian,
+        "min_participants": config.run.min_participants,
+        "same_participants": config.run.selection == "fixed",
+    }
+
+
 def measured_on(config: Config, train: Table, test: Table) -> tuple[Table, Table]:
     """What is trained on and what models are measured on."""
     return hold_out(train) if config.data.split == "validation" else (train, test)
@@ -57,15 +77,20 @@ def measured_on(config: Config, train: Table, test: Table) -> tuple[Table, Table
 
 def deal(config: Config, train: Table) -> Shards:
     """The training records, handed out to clients."""
-    options = {key: getattr(config.partition, key) for key in PARTITION_OPTIONS}
+    return _dealt(train, config.partition, deal_seed(config), config.problem.counts)
+
+
+@lru_cache(maxsize=2)  # runs of a sweep that share a seed share the deal
+def _dealt(train: Table, partition: Partition, seed: int, counts: Any) -> Shards:
+    options = {key: getattr(partition, key) for key in PARTITION_OPTIONS}
     shards = split(
         train,
-        config.partition.kind,
-        config.partition.clients,
-        stream(deal_seed(config), "partition"),
+        partition.kind,
+        partition.clients,
+        stream(seed, "partition"),
         **{key: value for key, value in options.items() if value is not None},
     )
-    return replace(shards, counts=config.problem.counts)
+    return replace(shards, counts=counts)
 
 
 def deal_seed(config: Config) -> int:

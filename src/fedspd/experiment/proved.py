@@ -11,7 +11,7 @@ from fedspd.config import Config
 from fedspd.data import Declared, Shards, Table, declare, finish
 from fedspd.engine import Simulation, stream
 from fedspd.errors import InputError
-from fedspd.experiment.build import Experiment, deal, measured_on, problem_parts, required
+from fedspd.experiment.build import Experiment, deal, measured_on, problem_parts, required, settings_of
 from fedspd.experiment.gate import LedgerGate, open_gate
 from fedspd.experiment.methods import check_method, make_proved
 from fedspd.experiment.rules import Proposal, multiplier_for, propose
@@ -36,14 +36,8 @@ def build(config: Config, open_ledger: Callable[[], Ledger] | None) -> Experimen
         test=test,
         algorithm=make_proved(config, objective, plan, proposal),
         plan=plan,
-        batch_size=config.algorithm.batch_size,
-        participants=config.run.participants,
         rounds=proposal.rounds,
-        seed=config.run.seed,
-        objective_every=config.metrics.objective_every,
-        spent_every_round=config.metrics.spent_every_round,
-        min_participants=config.run.min_participants,
-        same_participants=config.run.selection == "fixed",
+        **settings_of(config),
     )
     simulation.check()
     gate = None if open_ledger is None else open_gate(open_ledger(), plan, config, shards.clients)

@@ -10,7 +10,15 @@ from fedspd.config import Config
 from fedspd.data import Shards, prepare
 from fedspd.engine import Simulation
 from fedspd.errors import InputError
-from fedspd.experiment.build import Experiment, averaged_clients, deal, measured_on, problem_parts, required
+from fedspd.experiment.build import (
+    Experiment,
+    averaged_clients,
+    deal,
+    measured_on,
+    problem_parts,
+    required,
+    settings_of,
+)
 from fedspd.experiment.methods import check_method, make_published
 from fedspd.privacy import WHOLE_SHARD, Published, PublishedPlan, plan_as_published
 from fedspd.problem import Objective
@@ -34,13 +42,8 @@ def build(config: Config) -> Experiment:
         test=test,
         algorithm=make_published(config, objective, shards, plan, formulas),
         plan=plan,
-        batch_size=config.algorithm.batch_size,
-        participants=config.run.participants,
         rounds=required(config.run.rounds, "run.rounds"),
-        seed=config.run.seed,
-        objective_every=config.metrics.objective_every,
-        spent_every_round=config.metrics.spent_every_round,
-        same_participants=config.run.selection == "fixed",
+        **settings_of(config),
     )
     simulation.check()
     return Experiment(config, simulation, plan, formulas, train.columns, train.classes)

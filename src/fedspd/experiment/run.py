@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from fedspd import config as configuration
-from fedspd.config import Config
+from fedspd.config import Config, changed
 from fedspd.engine import Convergence, Outcome, convergence, simulate
 from fedspd.experiment.build import Experiment, prepare_experiment
+from fedspd.experiment.engines import compiled, pick_engine
 from fedspd.experiment.optimum import cached_optimum
 from fedspd.experiment.summary import summarize
 from fedspd.privacy.ledger import Ledger
@@ -51,13 +52,21 @@ def run(
 
 def execute(experiment: Experiment, on_round: Callable[[], Any] = lambda: None) -> Run:
     """Run what was prepared."""
-    config = experiment.config
+    engine = pick_engine(experiment.config, experiment.simulation, 1, experiment.gate is not None)
     begin = time.perf_counter()
-    outcome = simulate(experiment.simulation, on_round, experiment.gate)
-    wall_seconds = time.perf_counter() - begin
+    if engine == "jax":
+        _, outcome = next(compiled([experiment.simulation], experiment.gate))
+    else:
+        outcome = simulate(experiment.simulation, on_round, experiment.gate)
+    return conclude(experiment, outcome, engine, time.perf_counter() - begin)
+
+
+def conclude(experiment: Experiment, outcome: Outcome, engine: str, wall_seconds: float) -> Run:
+    """Sum up what a simulation led to."""
+    config = changed(experiment.config, {"run.engine": engine})
     measured = _convergence(experiment, outcome) if config.metrics.criterion else None
     average = outcome.average(config.run.average_last)
-    summary = summarize(experiment, outcome, average, measured, wall_seconds)
+    summary = summarize(experiment, outcome, average, measured, wall_seconds) | {"engine": engine}
     return Run(config, summary, outcome.history, outcome.weights, average, experiment.columns, experiment.classes)
 
 

@@ -47,7 +47,16 @@ class Loss(Protocol):
         ...
 
     def contrast(self, weights: Array) -> Any:
-        """The least columns of weights that decide `values` and `predict`, which accept their scores too."""
+        """The least columns of weights that decide the loss: `values`, `slopes` and `predict` accept their scores."""
+        ...
+
+    def spread(self, gradient: Array) -> Any:
+        """The gradient by the weights from that by their contrast."""
+        ...
+
+    @property
+    def stretch(self) -> float:
+        """How much longer that makes it, squared."""
         ...
 
     def predict(self, scores: Array) -> Any:
@@ -100,16 +109,24 @@ class Softmax:
         """Predicted probabilities minus the one-hot label."""
         xp = array_namespace(scores)
         if self.classes == 2:
-            # cut off where the exponential overflows: by then the probability is 1e-304
-            against = xp.minimum(scores[..., 0] - scores[..., 1], 700.0)
-            excess = 1.0 / (1.0 + xp.exp(against)) - _like(scores, labels)
-            return xp.stack([-excess, excess], axis=-1)
+            # cut off long before the exponential overflows: by then the probability is 1e-35
+            excess = 1.0 / (1.0 + xp.exp(xp.minimum(-_margin(scores), 80.0))) - _like(scores, labels)
+            return excess[..., None] if scores.shape[-1] == 1 else xp.stack([-excess, excess], axis=-1)
         unnormalized = xp.exp(scores - xp.max(scores, axis=-1, keepdims=True))
         return unnormalized / xp.sum(unnormalized, axis=-1, keepdims=True) - self._one_hot(xp, scores, labels)
 
     def contrast(self, weights: Array) -> Any:
         """Two classes are told apart by one difference, at half the cost."""
         return weights[..., 1:] - weights[..., :1] if self.classes == 2 else weights
+
+    def spread(self, gradient: Array) -> Any:
+        """What one class gains the other loses."""
+        return array_namespace(gradient).concat([-gradient, gradient], axis=-1) if self.classes == 2 else gradient
+
+    @property
+    def stretch(self) -> float:
+        """Two equal columns for one."""
+        return 2.0 if self.classes == 2 else 1.0
 
     def predict(self, scores: Array) -> Any:
         """The class with the highest score, the first of equals."""
@@ -158,6 +175,15 @@ class LeastSquares:
         """The one column there is."""
         return weights
 
+    def spread(self, gradient: Array) -> Any:
+        """The one column there is."""
+        return gradient
+
+    @property
+    def stretch(self) -> float:
+        """Not at all."""
+        return 1.0
+
     def predict(self, scores: Array) -> Any:
         """Class 1 where the prediction is nearer to 1 than to 0."""
         return scores[..., 0] > 0.5
@@ -202,6 +228,15 @@ class SquaredHinge:
     def contrast(self, weights: Array) -> Any:
         """The one column there is."""
         return weights
+
+    def spread(self, gradient: Array) -> Any:
+        """The one column there is."""
+        return gradient
+
+    @property
+    def stretch(self) -> float:
+        """Not at all."""
+        return 1.0
 
     def predict(self, scores: Array) -> Any:
         """Class 1 where the margin is positive."""

@@ -65,13 +65,13 @@ class Objective:
         self, weights: Array, features: Array, labels: Array, divisors: Array, bound_of: Callable[[Any], Any]
     ) -> Gradient:
         xp = array_namespace(weights)
-        slopes = self.loss.slopes(xp.matmul(features, weights), labels)
+        slopes = self.loss.slopes(xp.matmul(features, self.loss.contrast(weights)), labels)
         squares = xp.vecdot(features, features)
-        norms = xp.sqrt(squares * xp.vecdot(slopes, slopes))
+        norms = xp.sqrt(self.loss.stretch * squares * xp.vecdot(slopes, slopes))
         bound = bound_of(norms)
         shrink = 1.0 / xp.maximum(norms / bound, 1.0)
         share = shrink / divisors[..., None]
-        mean = xp.matmul(xp.matrix_transpose(features), slopes * share[..., None])
+        mean = self.loss.spread(xp.matmul(xp.matrix_transpose(features), slopes * share[..., None]))
         longer, records = (xp.sum(xp.astype(those, norms.dtype), axis=-1) for those in (norms > bound, squares > 0))
         return Gradient(mean, norms, bound, longer / xp.maximum(records, xp.ones_like(records)))
 

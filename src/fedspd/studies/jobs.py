@@ -2,11 +2,9 @@
 
 import hashlib
 import json
-import multiprocessing
 import os
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -16,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from fedspd.config import Config
-from fedspd.experiment import run
+from fedspd.experiment.many import run_many
 from fedspd.results import COLUMNS, History, cache_folder, to_json
 
-CHUNK = 5  # runs handed to a worker at a time
 ROOMS = ("algorithms", "config.py", "data", "engine", "experiment", "privacy", "problem", "results", "typing.py")
 
 
@@ -49,38 +46,12 @@ def run_all(configs: Sequence[Config], on_run: Callable[[], Any] = lambda: None)
 
 
 def _run_missing(waiting: dict[str, Config], found: dict[str, Result], on_run: Callable[[], Any]) -> None:
-    workers = min(len(waiting), os.cpu_count() or 1)
-    # Started afresh rather than forked: a fork of a process with threads may hang.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        try:
-            # Neighbors differ in their seed only: together they share what a worker remembers of a plan.
-            size = max(1, min(CHUNK, len(waiting) // (2 * workers)))
-            jobs = [pool.submit(_run_some, chunk) for chunk in _chunks(waiting, size)]
-            for job in as_completed(jobs):
-                for key, result in job.result().items():
-                    found[key] = result
-                    on_run()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
-def _chunks(waiting: dict[str, Config], size: int) -> Iterator[dict[str, Config]]:
     keys = list(waiting)
-    for begin in range(0, len(keys), size):
-        yield {key: waiting[key] for key in keys[begin : begin + size]}
-
-
-def _run_some(configs: dict[str, Config]) -> dict[str, Result]:
-    return {key: _run_one(key, config) for key, config in configs.items()}
-
-
-def _run_one(key: str, config: Config) -> Result:
-    finished = run(config)
-    result = Result(json.loads(to_json(finished.summary)), finished.history)
-    _write(key, result)
-    return result
+    for number, finished in run_many(list(waiting.values()), engine="numpy"):
+        result = Result(json.loads(to_json(finished.summary)), finished.history)
+        _write(keys[number], result)
+        found[keys[number]] = result
+        on_run()
 
 
 def _write(key: str, result: Result) -> None:

@@ -12,8 +12,6 @@ import jax.numpy as jnp
 
 from fedspd.engine.draws import NOBODY
 
-PAIRS = 128  # so many draws are compared pair by pair sooner than sorted
-
 
 def key(seed: Any, round: Any, client: Any) -> Any:
     """The key of one participant's draws."""
@@ -25,23 +23,36 @@ def normals(key: Any, matrix: tuple[int, int], kind: Any) -> Any:
     return jax.random.normal(jax.random.fold_in(key, 1), matrix, kind)
 
 
-def without_replacement(key: Any, size: Any, count: int) -> Any:
-    """An ordered uniform sample of `count` of `size` records, no record twice.
+def without_replacement(keys: Any, sizes: Any, count: int) -> Any:
+    """For each of stacked clients an ordered uniform sample of `count` records, no record twice.
 
-    Repeats are drawn again until none is left, as in the NumPy engine and exactly uniform for the same
-    reason: nothing depends on which record bears which number. Integers are 64 random bits modulo the size.
+    Step i of Fisher and Yates' shuffle swaps place i with a place drawn from those not yet passed. Only places
+    that a swap has touched hold another record than their own, so these alone are remembered: the cost grows
+    with the square of `count`, and not with the shard. Integers are 64 random bits modulo their range.
     """
+    steps = jnp.arange(count, dtype=jnp.int32)
 
-    def draw(attempt: Any) -> Any:
-        return jax.random.randint(jax.random.fold_in(key, 2 + attempt), (count,), 0, size, jnp.int32)
+    def targets_of(key: Any, size: Any) -> Any:
+        return steps + jax.random.randint(jax.random.fold_in(key, 2), (count,), 0, size - steps, jnp.int32)
 
-    def again(state: Any) -> Any:
-        attempt, drawn, repeats = state
-        drawn = jnp.where(repeats, draw(attempt), drawn)
-        return attempt + 1, drawn, _repeats(drawn)
+    targets = jax.vmap(targets_of, out_axes=1)(keys, sizes)  # clients stand last, so that they are looked up together
 
-    first = draw(0)
-    return jax.lax.while_loop(lambda state: jnp.any(state[2]), again, (1, first, _repeats(first)))[1]
+    def swap(step: Any, state: Any) -> Any:
+        touched, holds, drawn = state
+        target = targets[step]
+        found = touched == target
+        drawn = drawn.at[step].set(_held(found, holds, target))
+        holds = holds.at[step].set(_held(touched == step, holds, step))
+        return jnp.where(found, NOBODY, touched).at[step].set(target), holds, drawn
+
+    nothing = jnp.full(targets.shape, NOBODY, jnp.int32)
+    return jax.lax.fori_loop(0, count, swap, (nothing, nothing, nothing))[2].T
+
+
+def _held(found: Any, holds: Any, place: Any) -> Any:
+    """The record at a place: its own, or what a swap has put there."""
+    own = jnp.asarray(place, jnp.int32)
+    return own + jnp.sum(jnp.where(found, holds - own, 0), axis=0, dtype=jnp.int32)
 
 
 def shuffled(key: Any, size: Any, width: int) -> Any:
@@ -64,13 +75,3 @@ def whole_shard(key: Any, size: Any, width: int, steps: int) -> Any:
         return jnp.where(numbers < size, numbers, NOBODY)[None]
     padded = jnp.full(-(-width // steps) * steps, NOBODY, jnp.int32).at[:width].set(shuffled(key, size, width))
     return padded.reshape(-1, steps).T
-
-
-def _repeats(drawn: Any) -> Any:
-    """Which draws repeat another one, of which one is left out."""
-    count = len(drawn)
-    if count <= PAIRS:
-        return jnp.any(jnp.tril(drawn[:, None] == drawn[None, :], -1), axis=1)
-    keys = jnp.sort(drawn.astype(jnp.int64) * count + jnp.arange(count))
-    numbers, places = keys // count, keys % count
-    return jnp.zeros(count, bool).at[places[1:]].set(numbers[1:] == numbers[:-1])

@@ -6,12 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedspd.engine.compiled.numbers import take_apart
-from fedspd.engine.draws import FEW, NOBODY
+from fedspd.engine.draws import NOBODY
 from fedspd.engine.simulate import Draw
 from fedspd.engine.simulation import Simulation
 from fedspd.engine.turns import Turn
 from fedspd.errors import InputError
 from fedspd.privacy import POISSON, WITH_REPLACEMENT
+
+SORTS = 16  # a sort of m keys costs about as much as 16 m comparisons
 
 
 class Shape(NamedTuple):
@@ -22,7 +24,7 @@ class Shape(NamedTuple):
     places: int  # participants of a round at most
     rounds: int
     matrix: tuple[int, int]
-    drawing: str  # "repeats again", "shuffle", "with replacement", "whole shard" or "handed in"
+    drawing: str  # "some" or "all" of a shard shuffled, "with replacement", "whole shard" or "handed in"
     steps: int
     batch: int  # records of a step at most
     width: int  # records of a shard at most
@@ -60,7 +62,7 @@ def shape_of(simulation: Simulation, kind: Any, handed_in: bool) -> Shape:
     steps, width = algorithm.local_steps, int(shards.sizes.max())
     batch = simulation.batch_size or -(-width // steps)
     drawing = "handed in" if handed_in else _drawing(simulation, steps * batch)
-    if drawing in ("repeats again", "with replacement"):
+    if drawing in ("some", "with replacement"):
         width = 0  # such draws never look at a whole shard
     return Shape(
         take_apart(algorithm).form, shards.clients, simulation.participants, simulation.rounds, simulation.matrix,
@@ -78,7 +80,7 @@ def _drawing(simulation: Simulation, count: int) -> str:
         )
     if simulation.plan.sampling == WITH_REPLACEMENT:
         return "with replacement"
-    return "repeats again" if FEW * count <= int(simulation.shards.sizes.min()) else "shuffle"
+    return "some" if count * count <= SORTS * int(simulation.shards.sizes.min()) else "all"
 
 
 def make_lane(simulation: Simulation, played: Sequence[Turn], shape: Shape, base: int, drawn: Draw | None) -> Lane:

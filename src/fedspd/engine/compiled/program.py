@@ -14,6 +14,9 @@ from fedspd.engine.draws import NOBODY
 from fedspd.engine.round import play
 from fedspd.typing import Batches
 
+BLOCK = 256  # participants whose records are drawn together on a CPU
+ABREAST = 4  # lanes side by side on a CPU, whose caches hold no more
+
 
 class Left(NamedTuple):
     """What the rounds of a lane leave behind."""
@@ -78,21 +81,25 @@ def _round(
 
 
 def _records(shape: Shape, seed: Any, turns: Turns) -> Any:
-    """(rounds, places, steps, batch) of all rounds."""
-    count = shape.steps * shape.batch
+    """(rounds, places, steps, batch) of all rounds, drawn in blocks that fit a core's cache."""
+    count, rows = shape.steps * shape.batch, shape.rounds * shape.places
 
-    def one(round: Any, client: Any, size: Any) -> Any:
-        key = draws.key(seed, round, client)
+    def block(part: Any) -> Any:
+        rounds, clients, sizes = part
+        keys = jax.vmap(partial(draws.key, seed))(rounds, clients)
         match shape.drawing:
-            case "repeats again":
-                return draws.without_replacement(key, size, count)
-            case "shuffle":
-                return draws.shuffled(key, size, shape.width)[:count]
+            case "some":
+                return draws.without_replacement(keys, sizes, count)
+            case "all":
+                return jax.vmap(lambda key, size: draws.shuffled(key, size, shape.width)[:count])(keys, sizes)
             case _:
-                return draws.with_replacement(key, size, count)
+                return jax.vmap(partial(draws.with_replacement, count=count))(keys, sizes)
 
-    drawn = jax.vmap(jax.vmap(one, in_axes=(None, 0, 0)))(turns.round, turns.client, turns.size)
-    return drawn.reshape(*drawn.shape[:2], shape.steps, shape.batch)
+    size = min(rows, BLOCK if jax.default_backend() == "cpu" else rows)
+    flat = (jnp.broadcast_to(turns.round[:, None], turns.client.shape), turns.client, turns.size)
+    blocks = jax.tree.map(lambda array: jnp.resize(array, (-(-rows // size), size)), flat)
+    drawn = jax.lax.map(block, blocks).reshape(-1, count)[:rows]
+    return drawn.reshape(shape.rounds, shape.places, shape.steps, shape.batch)
 
 
 def _batches(shape: Shape, turn: Turns, keys: Any, features: Any, labels: Any) -> Batches:
@@ -108,5 +115,7 @@ def _batches(shape: Shape, turn: Turns, keys: Any, features: Any, labels: Any) -
 
 @partial(jax.jit, static_argnums=0)
 def run_lanes(shape: Shape, lanes: Lane, features: Any, labels: Any) -> Left:
-    """Stacked lanes side by side."""
-    return jax.vmap(lambda lane: all_rounds(shape, lane, features, labels))(lanes)
+    """Stacked lanes, side by side as far as the device gains by it."""
+    count = len(lanes.seed)
+    abreast = min(count, ABREAST if jax.default_backend() == "cpu" else count)
+    return jax.lax.map(lambda lane: all_rounds(shape, lane, features, labels), lanes, batch_size=abreast)

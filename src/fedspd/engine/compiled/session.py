@@ -32,6 +32,6 @@ def _keep_programs() -> None:
     """Compile each program once per machine, unless the user keeps programs elsewhere already."""
     import jax
 
-    if jax.config.jax_compilation_cache_dir is None:
+    if jax.config.jax_compilation_cache_dir is None:  # pyright: ignore[reportAttributeAccessIssue]
         jax.config.update("jax_compilation_cache_dir", str(cache_folder("programs")))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)

@@ -1,5 +1,6 @@
 """Simulations on JAX, those of one shape side by side in one program."""
 
+import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from fedspd.algorithms import PrimalDual
 from fedspd.engine.books import Books, Gate
 from fedspd.engine.compiled.lanes import Lane, Shape, make_lane, shape_of
 from fedspd.engine.compiled.program import Left, run_lanes
+from fedspd.engine.compiled.session import session
 from fedspd.engine.diagnostics import Lagrangian, right, shares
 from fedspd.engine.outcome import Trace, conclude
 from fedspd.engine.parallel import Each, cores
@@ -74,13 +76,26 @@ def _run(shape: Shape, group: list[Ready], drawn: Draw | None, each: Each) -> It
     lanes = [
         make_lane(ready.simulation, ready.played, shape, base, drawn) for ready, base in zip(group, bases, strict=True)
     ]
-    stacked: Lane = jax.tree.map(lambda *arrays: jnp.asarray(np.stack(arrays)), *lanes)
-    left = run_lanes(shape, stacked, *tables)
-    counts = _measure(group, left.models, shape.kind)
-    found = jax.tree.map(np.asarray, left)
+    found = _played(shape, lanes, tables, each)
+    counts = _measure(group, found.models, shape.kind)
     for place, ready in enumerate(group):
         one: Left = jax.tree.map(lambda array, place=place: array[place], found)
         yield ready.number, _outcome(ready, one, lanes[place], counts[place], each)
+
+
+def _played(shape: Shape, lanes: list[Lane], tables: tuple[Any, Any], each: Each) -> Left:
+    """All lanes; on a CPU one part of them per core, which a single program would leave idle."""
+    parts = min(len(lanes), os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
+    size = -(-len(lanes) // parts)
+    filled = lanes + lanes[-1:] * (parts * size - len(lanes))  # parts of one size share a program
+
+    def part(begin: int) -> Left:
+        stacked: Lane = jax.tree.map(lambda *arrays: np.stack(arrays), *filled[begin : begin + size])
+        with session():  # JAX keeps its settings by thread
+            return jax.tree.map(np.asarray, run_lanes(shape, stacked, *tables))
+
+    left = list(each(part, range(0, len(filled), size)))
+    return jax.tree.map(lambda *arrays: np.concatenate(arrays)[: len(lanes)], *left)
 
 
 def _tables(simulations: list[Simulation], kind: str) -> tuple[tuple[Any, Any], list[int]]:
@@ -98,7 +113,7 @@ def _tables(simulations: list[Simulation], kind: str) -> tuple[tuple[Any, Any], 
     return (jnp.asarray(features), jnp.asarray(labels)), [begins[id(one.shards)] for one in simulations]
 
 
-def _measure(group: list[Ready], models: Any, kind: str) -> np.ndarray:
+def _measure(group: list[Ready], models: np.ndarray, kind: str) -> np.ndarray:
     """(lanes, rounds): test records that each model predicts."""
     loss, rounds = group[0].simulation.algorithm.objective.loss, models.astype(kind)
     tests = {id(ready.simulation.test.features): ready.simulation.test for ready in group}
@@ -106,7 +121,7 @@ def _measure(group: list[Ready], models: Any, kind: str) -> np.ndarray:
     for name, test in tests.items():
         those = [place for place, ready in enumerate(group) if id(ready.simulation.test.features) == name]
         features, labels = jnp.asarray(test.features.astype(kind, copy=False)), jnp.asarray(test.labels)
-        counts[those] = _right(loss, features, labels, rounds[np.array(those)])
+        counts[those] = _right(loss, features, labels, rounds[those])
     return counts
 
 

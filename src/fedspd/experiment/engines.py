@@ -1,0 +1,50 @@
+"""Which engine runs what: a rule on sizes alone, measured by `make bench`."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from fedspd.config import Config
+from fedspd.engine import Outcome, Simulation
+from fedspd.engine.books import Gate
+from fedspd.engine.compiled.session import installed, session
+from fedspd.privacy import POISSON
+
+ROUND_SECONDS = 5e-4  # of NumPy per round, whatever its size
+RECORD_SECONDS = 4e-7  # of NumPy per record of a round
+GAIN = 2.0  # how much faster JAX is on the same CPU, once compiled
+COMPILE_SECONDS = 8.0
+ACCELERATORS = ("/dev/nvidia0", "/dev/kfd", "/dev/accel0")
+
+
+def pick_engine(config: Config, simulation: Simulation, runs: int, charged: bool) -> str:
+    """NumPy for what is over before JAX has compiled, JAX for many runs of one shape or on an accelerator.
+
+    Args:
+        config: its `run.engine` decides, unless that is "auto".
+        simulation: one of the runs.
+        runs: how many of this shape there are.
+        charged: whether a ledger is charged: NumPy charges round by round, JAX all rounds before the first.
+    """
+    if config.run.engine != "auto":
+        return config.run.engine
+    if not installed() or charged or simulation.plan.sampling == POISSON:
+        return "numpy"
+    if any(Path(device).exists() for device in ACCELERATORS):
+        return "jax"
+    saved = (1 - 1 / GAIN) * runs * numpy_seconds(simulation)
+    return "jax" if saved > COMPILE_SECONDS else "numpy"
+
+
+def numpy_seconds(simulation: Simulation) -> float:
+    """About what NumPy needs for the rounds of a run."""
+    mean_size = len(simulation.shards.labels) / simulation.shards.clients
+    records = simulation.algorithm.local_steps * simulation.batch_size if simulation.batch_size else mean_size
+    return simulation.rounds * (ROUND_SECONDS + simulation.participants * records * RECORD_SECONDS)
+
+
+def compiled(simulations: Sequence[Simulation], gate: Gate | None = None) -> Iterator[tuple[int, Outcome]]:
+    """Outcomes of the JAX engine with the numbers of their simulations, those of one shape together."""
+    with session():
+        from fedspd.engine.compiled.together import simulate_together  # imports JAX, which takes a second
+
+        yield from simulate_together(simulations, gate)
