@@ -149,8 +149,8 @@ class Run:
     seed: int = setting(0, "root of all random streams", at_least=0)
     engine: str = setting(
         "auto",
-        "what computes the rounds; auto: numpy for small runs, jax for many runs of one shape or on a GPU; the two draw "
-        "other numbers from the same seed",
+        "what computes the rounds; auto: numpy for small runs, jax for many of one shape or on a GPU; the two draw other "
+        "numbers from the same seed",
         choices=("auto", "numpy", "jax"),
     )
 

@@ -11,10 +11,8 @@ that the cost of a round grows with the participants and not with all clients.
 
 from typing import Any, NamedTuple, Protocol
 
-from array_api_compat import array_namespace
-
 from fedspd.problem import Objective
-from fedspd.typing import Array, Batches, Private, Query, Release
+from fedspd.typing import Array, Batches, Private, Query, Release, array_namespace
 
 
 class Told(NamedTuple):

@@ -16,13 +16,11 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal, NamedTuple
 
-from array_api_compat import array_namespace
-
 from fedspd.algorithms.base import PrimalDual, Told, mean_of_present
 from fedspd.algorithms.schedule import Schedule
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
-from fedspd.typing import Array, Batches, Private, Query, Release
+from fedspd.typing import Array, Batches, Private, Query, Release, array_namespace
 
 
 class Seen(NamedTuple):

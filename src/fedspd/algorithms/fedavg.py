@@ -21,14 +21,12 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace
-
 from fedspd.algorithms.base import PrimalDual, Told, mean_of_present
 from fedspd.algorithms.proximal import check_local_steps, proximal_steps
 from fedspd.algorithms.schedule import Schedule
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
-from fedspd.typing import Array, Batches, Query, Release
+from fedspd.typing import Array, Batches, Query, Release, array_namespace
 
 
 class Local(NamedTuple):

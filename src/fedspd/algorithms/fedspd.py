@@ -18,13 +18,11 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any, Literal
 
-from array_api_compat import array_namespace
-
 from fedspd.algorithms.base import PrimalDual, Released, Told, mean_of_latest
 from fedspd.algorithms.proximal import check_local_steps, proximal_steps
 from fedspd.privacy.sensitivity import proximal_average
 from fedspd.problem import Objective
-from fedspd.typing import Array, Batches, Query, Release
+from fedspd.typing import Array, Batches, Query, Release, array_namespace
 
 
 @dataclass(frozen=True)

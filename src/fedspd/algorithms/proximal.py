@@ -3,12 +3,10 @@
 from math import inf
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace
-
 from fedspd.errors import InputError
 from fedspd.privacy.sensitivity import check_contraction
 from fedspd.problem import Objective
-from fedspd.typing import Array, Batches
+from fedspd.typing import Array, Batches, array_namespace
 
 
 class Steps(NamedTuple):

@@ -16,13 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from fedspd.algorithms import PrimalDual
 from fedspd.data import Shards, Table
 from fedspd.engine.parallel import Each
 from fedspd.problem import Loss, Objective
-from fedspd.typing import Array
+from fedspd.typing import Array, array_namespace
 
 BLOCK = 1 << 17  # scores evaluated at a time: 1 MiB, within a core's cache
 PENDING = 1 << 23  # weights kept until their losses are evaluated: 64 MiB

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from math import inf, sqrt
 from typing import Any, Protocol
 
-from array_api_compat import array_namespace
-
-from fedspd.typing import Array
+from fedspd.typing import Array, array_namespace
 
 
 class Loss(Protocol):

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace
-
 from fedspd.problem.losses import Loss
 from fedspd.problem.regularizers import Regularizer
-from fedspd.typing import Array
+from fedspd.typing import Array, array_namespace
 
 LEAST_MEDIAN = 1e-12
 

@@ -7,10 +7,8 @@ All maps are 1-Lipschitz, which is all that the privacy analysis uses of them.
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from array_api_compat import array_namespace
-
 from fedspd.errors import InputError
-from fedspd.typing import Array
+from fedspd.typing import Array, array_namespace
 
 MATRIX = (-2, -1)  # the axes of one weight matrix in a stack
 

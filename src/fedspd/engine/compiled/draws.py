@@ -28,12 +28,12 @@ def without_replacement(keys: Any, sizes: Any, count: int) -> Any:
 
     Step i of Fisher and Yates' shuffle swaps place i with a place drawn from those not yet passed. Only places
     that a swap has touched hold another record than their own, so these alone are remembered: the cost grows
-    with the square of `count`, and not with the shard. Integers are 64 random bits modulo their range.
+    with the square of `count`, and not with the shard.
     """
     steps = jnp.arange(count, dtype=jnp.int32)
 
     def targets_of(key: Any, size: Any) -> Any:
-        return steps + jax.random.randint(jax.random.fold_in(key, 2), (count,), 0, size - steps, jnp.int32)
+        return steps + _below(size - steps, key)
 
     targets = jax.vmap(targets_of, out_axes=1)(keys, sizes)  # clients stand last, so that they are looked up together
 
@@ -55,6 +55,15 @@ def _held(found: Any, holds: Any, place: Any) -> Any:
     return own + jnp.sum(jnp.where(found, holds - own, 0), axis=0, dtype=jnp.int32)
 
 
+def _below(bounds: Any, key: Any) -> Any:
+    """Uniform integers from 0 to below each bound: 64 random bits modulo a bound of 31 bits.
+
+    `jax.random.randint` takes 32 bits where a range exceeds 65,536, and is off by a tenth for some of a billion.
+    """
+    bits = jax.random.bits(jax.random.fold_in(key, 2), bounds.shape, jnp.uint64)
+    return (bits % bounds.astype(jnp.uint64)).astype(jnp.int32)
+
+
 def shuffled(key: Any, size: Any, width: int) -> Any:
     """All records of a shard in random order; `NOBODY` where it is shorter than `width`."""
     numbers = jnp.arange(width)
@@ -65,7 +74,7 @@ def shuffled(key: Any, size: Any, width: int) -> Any:
 
 def with_replacement(key: Any, size: Any, count: int) -> Any:
     """`count` independent uniform draws of the records."""
-    return jax.random.randint(jax.random.fold_in(key, 2), (count,), 0, size, jnp.int32)
+    return _below(jnp.full(count, size), key)
 
 
 def whole_shard(key: Any, size: Any, width: int, steps: int) -> Any:

@@ -35,3 +35,16 @@ def _keep_programs() -> None:
     if jax.config.jax_compilation_cache_dir is None:  # pyright: ignore[reportAttributeAccessIssue]
         jax.config.update("jax_compilation_cache_dir", str(cache_folder("programs")))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+def join(coordinator: str, processes: int, process: int) -> None:
+    """Become one of several processes, on one host or many, that run a simulation together.
+
+    Args:
+        coordinator: address and port of the first process, which listens there and nowhere else.
+        processes: how many there are.
+        process: the number of this one, from 0.
+    """
+    import jax
+
+    jax.distributed.initialize(coordinator, processes, process, coordinator_bind_address=coordinator)

@@ -14,6 +14,7 @@ from fedspd.engine.books import Books, Gate
 from fedspd.engine.compiled.lanes import Lane, Shape, make_lane, shape_of
 from fedspd.engine.compiled.program import Left, run_lanes
 from fedspd.engine.compiled.session import session
+from fedspd.engine.compiled.sharded import run_sharded
 from fedspd.engine.diagnostics import Lagrangian, right, shares
 from fedspd.engine.outcome import Trace, conclude
 from fedspd.engine.parallel import Each, cores
@@ -57,6 +58,9 @@ def simulate_together(
         groups.setdefault(shape, []).append(ready)
     with cores() as each:
         for shape, group in groups.items():
+            if jax.device_count() > 1 and len(group) == 1:
+                yield _run_over_devices(shape, group[0], drawn, each)
+                continue
             for some in _chunks(shape, group):
                 yield from _run(shape, some, drawn, each)
 
@@ -81,6 +85,12 @@ def _run(shape: Shape, group: list[Ready], drawn: Draw | None, each: Each) -> It
     for place, ready in enumerate(group):
         one: Left = jax.tree.map(lambda array, place=place: array[place], found)
         yield ready.number, _outcome(ready, one, lanes[place], counts[place], each)
+
+
+def _run_over_devices(shape: Shape, ready: Ready, drawn: Draw | None, each: Each) -> tuple[int, Outcome]:
+    lane = make_lane(ready.simulation, ready.played, shape, 0, drawn)
+    spread, left = run_sharded(shape, lane, ready.simulation.shards)
+    return ready.number, _outcome(ready, left, spread, None, each)
 
 
 def _played(shape: Shape, lanes: list[Lane], tables: tuple[Any, Any], each: Each) -> Left:
@@ -130,7 +140,7 @@ def _right(loss: Any, features: Any, labels: Any, models: Any) -> Any:
     return jax.lax.map(lambda lane: right(loss, features, labels, lane), models)
 
 
-def _outcome(ready: Ready, left: Left, lane: Lane, counts: np.ndarray, each: Each) -> Outcome:
+def _outcome(ready: Ready, left: Left, lane: Lane, counts: np.ndarray | None, each: Each) -> Outcome:
     simulation, played, rounds = ready.simulation, ready.played, len(ready.played)
     models = left.models[:rounds]
     present = lane.turns.present[:rounds]
@@ -139,19 +149,18 @@ def _outcome(ready: Ready, left: Left, lane: Lane, counts: np.ndarray, each: Eac
     trace = Trace(
         models, np.asarray(steps, float), scales.astype(float), np.asarray(left.clipped_share[:rounds], float)
     )
-    lagrangian = _follow(simulation, played, left.points, models, each) if simulation.lagrangian else None
-    accuracy = shares(counts[:rounds], models, len(simulation.test))
+    lagrangian = _follow(simulation, lane, left.points, models, each) if simulation.lagrangian else None
+    accuracy = None if counts is None else shares(counts[:rounds], models, len(simulation.test))
     return conclude(simulation, ready.books, played, trace, lagrangian, each, accuracy)
 
 
-def _follow(
-    simulation: Simulation, played: list[Turn], points: PrimalDual, models: np.ndarray, each: Each
-) -> Lagrangian:
+def _follow(simulation: Simulation, lane: Lane, points: PrimalDual, models: np.ndarray, each: Each) -> Lagrangian:
     algorithm, shape = simulation.algorithm, (simulation.shards.clients, *simulation.matrix)
     lagrangian = Lagrangian(
         algorithm.objective, simulation.shards, algorithm.penalty, each, np.zeros(shape), np.zeros(shape)
     )
-    for number, turn in enumerate(played):
-        weights, dual = (np.asarray(part[number, : len(turn.chosen)], float) for part in points)
-        lagrangian.update(turn.chosen, PrimalDual(weights, dual), models[number], number + 1)
+    for number, model in enumerate(models):
+        present = lane.turns.present[number]
+        weights, dual = (np.asarray(part[number, present], float) for part in points)
+        lagrangian.update(lane.turns.client[number, present], PrimalDual(weights, dual), model, number + 1)
     return lagrangian

@@ -1,0 +1,73 @@
+"""Clients over several devices and over several hosts: the result is that of one device, up to rounding."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jax")
+
+SCRIPT = """
+import json, sys
+import numpy as np
+from fedspd.engine.compiled.session import join, session
+from tests.engine.compiled.test_equal import batched
+from tests.engine.test_budgets import proved
+if len(sys.argv) > 1:
+    join(sys.argv[1], 2, int(sys.argv[2]))
+with session():
+    import jax
+    from fedspd.engine.compiled.together import simulate_together
+    found = {"devices": jax.device_count()}
+    for name, run in {"batches": batched("FedSPD-DP"), "whole": proved(cap=2, participants=4, rounds=9),
+                      "mean": batched("DP-FedAvg")}.items():
+        (_, outcome), = simulate_together([run], kind=np.float64)
+        found[name] = [outcome.models.tolist(), outcome.history["alfv"].tolist()]
+print(json.dumps(found))
+"""
+
+
+def start(devices: int, *arguments: str) -> subprocess.Popen[str]:
+    environment = os.environ | {
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}", "JAX_PLATFORMS": "cpu",
+    }  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, *arguments], env=environment, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def finished(process: subprocess.Popen[str]) -> dict[str, list]:
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err[-2000:]
+    return json.loads(out.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def one_device() -> dict[str, list]:
+    return finished(start(1))
+
+
+def assert_same(found: dict[str, list], expected: dict[str, list], devices: int) -> None:
+    assert (found["devices"], expected["devices"]) == (devices, 1)
+    for name in ("batches", "whole", "mean"):
+        for mine, theirs in zip(found[name], expected[name], strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+def test_clients_over_several_devices_give_the_result_of_one(devices: int, one_device: dict[str, list]) -> None:
+    assert_same(finished(start(devices)), one_device, devices)
+
+
+def test_two_hosts_with_two_devices_each_give_the_result_of_one(one_device: dict[str, list]) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    hosts = [start(2, address, str(number)) for number in range(2)]
+    for host in hosts:
+        assert_same(finished(host), one_device, 4)
