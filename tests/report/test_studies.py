@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from fedspd.config import changed, parse
-from fedspd.report import Grid, Measured, comparison_study, folders_page, grid_terminal, reproduction_study, save_study
+from fedspd.report import Grid, Measured, folders_page, grid_terminal
 from fedspd.report.comparison import bytes_charts, epsilon_charts, leaderboard
 from fedspd.report.figures import draw, to_png
 from fedspd.report.page import Page
 from fedspd.report.reproduction import curves_grid, reproduction_page, study_charts
-from fedspd.report.study import StudyReport
+from fedspd.report.study import StudyReport, comparison_study, reproduction_study, save_study
 from fedspd.report.text import grid_csv, grid_markdown
 from fedspd.studies import PROTOCOL, Reproduced, verdicts
 from fedspd.studies.compare import BY_RULE, OURS, Cell, Entry

@@ -20,7 +20,6 @@ from fedspd.cli.events import (
     event_of,
 )
 from fedspd.errors import InputError
-from fedspd.report.numbers import rounded
 
 if TYPE_CHECKING:
     from fedspd.privacy.ledger import Statement
@@ -99,6 +98,7 @@ def verify(
 
 def _statements(statements: Sequence["Statement"]) -> Table:
     from fedspd.privacy.ledger import describe
+    from fedspd.report.numbers import rounded
 
     table = Table("client", "budget", "spent", "covered by", "charged", "still fits", box=None, pad_edge=False)
     for one in statements:

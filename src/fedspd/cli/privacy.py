@@ -23,7 +23,6 @@ from fedspd.cli.events import (
     event_of,
 )
 from fedspd.errors import InputError
-from fedspd.report.numbers import reported, rounded
 
 if TYPE_CHECKING:
     from fedspd.privacy.accounting import Accountant, Event
@@ -82,6 +81,7 @@ def account(
 ) -> None:
     """Print the epsilon of a client that takes part in a number of rounds."""
     from fedspd.privacy.accounting import spent
+    from fedspd.report.numbers import reported
 
     event = event_of(sampling, records, drawn, rate, local_steps, contraction, max_batch, noise_multiplier)
     if accountant is By.published:
@@ -166,6 +166,7 @@ def _standing(accountant: By, event: "Event", delta: float) -> dict[str, Any]:
 
 
 def _print(found: Mapping[str, Any], as_json: bool) -> None:
+    from fedspd.report.numbers import rounded
     from fedspd.results import to_json
 
     if as_json:

@@ -9,7 +9,7 @@ from rich.console import Console
 from fedspd.cli.progress import progress
 
 if TYPE_CHECKING:
-    from fedspd.report import StudyReport
+    from fedspd.report.study import StudyReport
     from fedspd.results import RunFolder
 
 out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
@@ -49,8 +49,8 @@ def reproduce(
 ) -> None:
     """Rerun the paper's figures, as published and with the proved method, and test its claims."""
     from fedspd import studies
-    from fedspd.report import reproduction_study
     from fedspd.report.folders import study_folder
+    from fedspd.report.study import reproduction_study
     from fedspd.studies.reproduce import count_runs
 
     chosen = studies.load_studies(figure)
@@ -77,8 +77,8 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Hold all methods against each other at equal end-to-end privacy: the leaderboard."""
-    from fedspd.report import comparison_study
     from fedspd.report.folders import study_folder
+    from fedspd.report.study import comparison_study
     from fedspd.studies import compare as leaderboard
 
     cells = leaderboard.cells(
@@ -91,7 +91,8 @@ def compare(
 
 
 def _save_and_tell(study: "StudyReport", target: "RunFolder", as_json: bool) -> None:
-    from fedspd.report import grid_terminal, save_study
+    from fedspd.report import grid_terminal
+    from fedspd.report.study import save_study
     from fedspd.results import to_json
 
     with target.staged() as staging:

@@ -131,21 +131,27 @@ def bounds(columns: tuple[str, ...], log_capital: bool = False) -> tuple[NDArray
 
 def _table(records: dict[str, np.ndarray], columns: Columns, log_capital: bool) -> Table:
     attributes = {name: _category(name, records[name]) for name in LEVELS}
-    blocks: list[np.ndarray] = []
-    names: list[str] = []
-    for name in LAYOUT:
-        if name == "income" or (columns == "published" and name in _NOT_PUBLISHED):
-            continue
+    first = 1 if columns == "published" else 0
+    left_out = ("income", *_NOT_PUBLISHED) if columns == "published" else ("income",)
+    names = {
+        name: (name,) if name in BOUNDS else tuple(f"{name}={level}" for level in LEVELS[name][first:])
+        for name in LAYOUT
+        if name not in left_out
+    }
+    # Most entries are the zeros of one-hot levels: only the others are written.
+    features = np.zeros((len(records["income"]), sum(map(len, names.values()))))
+    place = 0
+    for name, made in names.items():
         if name in BOUNDS:
-            values = records[name][:, None].astype(np.float64)
-            blocks.append(np.log1p(values) if log_capital and name in _LOGGED else values)
-            names.append(name)
+            values = records[name].astype(np.float64)
+            features[:, place] = np.log1p(values) if log_capital and name in _LOGGED else values
         else:
-            first = 1 if columns == "published" else 0
-            blocks.append(attributes[name].codes[:, None] == np.arange(first, len(LEVELS[name])))
-            names.extend(f"{name}={level}" for level in LEVELS[name][first:])
-    features = np.concatenate(blocks, axis=1, dtype=np.float64)
-    return Table(features, records["income"].astype(np.int64), tuple(names), CLASSES, attributes)
+            levels = attributes[name].codes.astype(np.intp) - first
+            (rows,) = np.nonzero(levels >= 0)
+            features[rows, place + levels[rows]] = 1.0
+        place += len(made)
+    every = tuple(column for made in names.values() for column in made)
+    return Table(features, records["income"].astype(np.int64), every, CLASSES, attributes)
 
 
 def _category(name: str, codes: np.ndarray) -> Category:

@@ -11,7 +11,6 @@ from math import exp, inf, sqrt
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import Event, FixedSize, Gaussian, Poisson, calibrate, spent
@@ -195,6 +194,8 @@ def largest_batch(
     records: int, batch_size: int, local_steps: int, participations: int, epsilon: float, delta: float
 ) -> int:
     """The least B_max whose additive term takes at most a twentieth of delta (`docs/accounting.md`)."""
+    from scipy import stats  # takes a second to import
+
     allowed = delta / 20 / ((1 + exp(epsilon)) * participations * local_steps)
     return int(stats.binom.isf(allowed, records, batch_size / records)) + 1
 

@@ -1,11 +1,13 @@
-"""What people look at: figures, the terminal's table, the run folder, and reports as pages of HTML."""
+"""What people look at: figures, the terminal's table, the run folder, and reports as pages of HTML.
+
+What is made of many runs is in `study`, apart: a single run needs none of it.
+"""
 
 from fedspd.report.figures import draw, run_figure, to_png
 from fedspd.report.folders import folders_page
 from fedspd.report.html import render
 from fedspd.report.page import Chart, Grid, Measured, Page, Section, Series
 from fedspd.report.save import save_report, save_run
-from fedspd.report.study import StudyReport, comparison_study, reproduction_study, save_study
 from fedspd.report.terminal import privacy_statement, summary_table
 from fedspd.report.text import grid_terminal
 
@@ -16,18 +18,14 @@ __all__ = [
     "Page",
     "Section",
     "Series",
-    "StudyReport",
-    "comparison_study",
     "draw",
     "folders_page",
     "grid_terminal",
     "privacy_statement",
     "render",
-    "reproduction_study",
     "run_figure",
     "save_report",
     "save_run",
-    "save_study",
     "summary_table",
     "to_png",
 ]

@@ -4,11 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from fedspd.errors import InputError
 from fedspd.experiment import Run
@@ -16,6 +14,9 @@ from fedspd.report.numbers import reported
 from fedspd.report.page import Chart, Series
 from fedspd.report.palette import INK, RULE, style
 from fedspd.results import History
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DIAGNOSTIC = "A simulator's diagnostic, not covered by the guarantee."
 ROUND = "communication round"
@@ -47,7 +48,7 @@ def run_charts(summary: Mapping[str, Any], history: History | Mapping[str, np.nd
     return accuracy, lagrangian, privacy
 
 
-def run_figure(run: Run) -> Figure:
+def run_figure(run: Run) -> "Figure":
     """The charts of a finished run side by side."""
     summary = run.summary
     title = (
@@ -57,8 +58,11 @@ def run_figure(run: Run) -> Figure:
     return draw(run_charts(summary, run.history), title)
 
 
-def draw(charts: Sequence[Chart], title: str = "") -> Figure:
+def draw(charts: Sequence[Chart], title: str = "") -> "Figure":
     """Charts in rows of at most three; one legend for all where all have the same series."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # matplotlib takes half a second to import
+    from matplotlib.figure import Figure
+
     if not charts:
         raise InputError("a figure needs at least one chart, got none; leave the figure out.")
     columns = min(len(charts), PER_ROW)
@@ -81,7 +85,7 @@ def draw(charts: Sequence[Chart], title: str = "") -> Figure:
     return figure
 
 
-def to_png(figure: Figure) -> bytes:
+def to_png(figure: "Figure") -> bytes:
     """The picture without a date in it: same run, same bytes."""
     image = BytesIO()
     figure.savefig(image, format="png", dpi=130, metadata={"Software": None})

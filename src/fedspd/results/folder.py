@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +89,8 @@ def to_json(value: Any) -> str:
 
 def environment() -> dict[str, Any]:
     """What the numbers were computed with."""
+    from importlib.metadata import version  # loads the standard library's mail and network modules
+
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.fft import irfft, rfft
-from scipy.signal import lfilter
 
 from fedspd.privacy.accounting.discretize import LossMasses, gathered
 from fedspd.privacy.accounting.profiles import Floats
@@ -174,6 +173,8 @@ def _tilted_variance(masses: LossMasses, tilt: float) -> float:
 
 def _hockey_stick(masses: Floats, spacing: float) -> Floats:
     """The sum over losses l above each grid point e of mass(l) (1 - exp(e - l)), without cancellation."""
+    from scipy.signal import lfilter  # takes a second to import
+
     discounted = lfilter([1.0], [1.0, -math.exp(-spacing)], masses[::-1])
     later = np.append(0.0, np.cumsum(discounted)[:-1])[::-1]
     return -math.expm1(-spacing) * later

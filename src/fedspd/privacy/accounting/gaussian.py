@@ -12,8 +12,6 @@ ratio $m$ this is $\varphi(a)(m(a) - m(b))$, which keeps its digits in the tails
 import math
 from collections.abc import Iterable
 
-from scipy.special import erfcx, ndtr
-
 _ROUNDING = 16 * 2.0**-52
 
 
@@ -29,6 +27,8 @@ def gaussian_delta(noise_multiplier: float, epsilon: float) -> float:
     Guarantees:
         Never below the true value: the rounding error of the two terms is added.
     """
+    from scipy.special import ndtr  # scipy.special takes 0.3 s to import
+
     if math.isinf(noise_multiplier):
         return 0.0
     half = 0.5 / noise_multiplier
@@ -63,4 +63,6 @@ def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
 
 
 def _mills(value: float) -> float:
+    from scipy.special import erfcx  # scipy.special takes 0.3 s to import
+
     return math.sqrt(0.5 * math.pi) * float(erfcx(value / math.sqrt(2.0)))

@@ -17,7 +17,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfcx, ndtr, ndtri
 
 from fedspd.privacy.accounting.events import Event, FixedSize, Gaussian, Poisson, relative_distances
 
@@ -78,6 +77,8 @@ def as_gaussian(event: Event) -> float | None:
 
 def loss_range(pair: Dominating, negligible: float) -> tuple[float, float]:
     """Losses outside which either member of the pair has mass `negligible` at most."""
+    from scipy.special import ndtri  # scipy.special takes 0.3 s to import
+
     sharpest = min(pair.multipliers)
     farthest = (0.5 / sharpest - float(ndtri(negligible))) / sharpest
     if pair.rate == 1.0:
@@ -100,6 +101,8 @@ def _inner_loss(rate: float, losses: Floats) -> Floats:
 
 
 def _step_tails(rate: float, multiplier: float, losses: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    from scipy.special import erfcx, ndtr  # scipy.special takes 0.3 s to import
+
     inner, half = _inner_loss(rate, losses), 0.5 / multiplier
     lower, upper = inner * multiplier - half, inner * multiplier + half
     above = (1.0 - rate) * ndtr(-upper) + rate * ndtr(-lower)

@@ -14,7 +14,6 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.fft import irfft, rfft
-from scipy.signal import fftconvolve
 
 from fedspd.privacy.accounting.compose import transform_size
 from fedspd.privacy.accounting.discretize import LossMasses, gathered, optimistic
@@ -98,6 +97,8 @@ def _repeated(masses: LossMasses, times: int) -> LossMasses:
 
 def _added(first: LossMasses, second: LossMasses) -> LossMasses:
     """The sum of two losses, kept within the window: what is above moves down, what is below is lost."""
+    from scipy.signal import fftconvolve  # takes a second to import
+
     reach = _POINTS * _WINDOWS
     masses = np.maximum(fftconvolve(first.masses, second.masses) - 1e-17, 0.0)
     start = first.first + second.first

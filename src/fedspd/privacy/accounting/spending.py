@@ -20,7 +20,6 @@ from fedspd.privacy.accounting.history import (
 )
 from fedspd.privacy.accounting.pld import pld_delta, pld_epsilon
 from fedspd.privacy.accounting.profiles import as_gaussian
-from fedspd.privacy.accounting.rdp import rdp_delta, rdp_epsilon
 from fedspd.privacy.accounting.realized import realized_epsilon
 
 
@@ -64,6 +63,8 @@ def delta_at(history: History, epsilon: float, accountant: Accountant = "pld") -
     if not counts:
         return 0.0
     if accountant == "rdp":
+        from fedspd.privacy.accounting.rdp import rdp_delta  # dp-accounting takes more than a second to import
+
         return rdp_delta(counts, epsilon)
     multiplier = _plain_multiplier(counts)
     return pld_delta(counts, epsilon) if multiplier is None else gaussian_delta(multiplier, epsilon)
@@ -76,6 +77,8 @@ def upper_epsilon(counts: Mapping[Event, int], delta: float, accountant: Account
     if not counts:
         return 0.0
     if accountant == "rdp":
+        from fedspd.privacy.accounting.rdp import rdp_epsilon  # dp-accounting takes more than a second to import
+
         return rdp_epsilon(counts, delta)
     multiplier = _plain_multiplier(counts)
     return pld_epsilon(counts, delta) if multiplier is None else gaussian_epsilon(multiplier, delta)
