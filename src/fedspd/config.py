@@ -149,8 +149,8 @@ class Run:
     seed: int = setting(0, "root of all random streams", at_least=0)
     engine: str = setting(
         "auto",
-        "what computes the rounds; auto: numpy for small runs, jax for many of one shape or on a GPU; the two draw other "
-        "numbers from the same seed",
+        "what computes the rounds; auto: numpy for small runs, jax for many of one shape or on a GPU; from one seed "
+        "the two draw other numbers",
         choices=("auto", "numpy", "jax"),
     )
 
@@ -159,7 +159,9 @@ class Run:
 class Metrics:
     """What is measured besides."""
 
-    objective_every: int = setting(1, "rounds between evaluations of the objective on all records", at_least=1)
+    objective_every: int = setting(
+        1, "rounds between evaluations of the objective on all records; 0: never", at_least=0
+    )
     spent_every_round: bool = setting(True, "evaluate the privacy spent after every round, not only after the last")
     lagrangian: bool = setting(
         True, "follow the augmented Lagrangian, which reads all records of every participant in every round"

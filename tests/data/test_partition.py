@@ -46,7 +46,7 @@ def test_every_record_is_on_exactly_one_client_and_no_client_is_empty(
     assert shards.sizes.min() >= 1
     assert shards.offsets[0] == 0
     assert shards.offsets[-1] == rows
-    assert sorted(shards.order) == list(range(rows))
+    assert sorted(np.asarray(shards.order)) == list(range(rows))
     np.testing.assert_array_equal(shards.features[:, 0], shards.order)
     np.testing.assert_array_equal(shards.labels, whole.labels[shards.order])
 

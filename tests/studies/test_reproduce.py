@@ -110,8 +110,9 @@ def test_results_are_measured_on_the_test_records_with_the_seeds_from_0_on(small
 
 def test_curves_are_paired_by_seed_through_the_same_deal(small: list[Reproduced]) -> None:
     orders = [
-        [prepare_experiment(changed(line.curve.config, line.chosen | {"run.seed": seed})).simulation.shards.order
-         for line in small[1].lines]
+        [np.asarray(
+            prepare_experiment(changed(line.curve.config, line.chosen | {"run.seed": seed})).simulation.shards.order
+         ) for line in small[1].lines]
         for seed in (0, 1)
     ]  # fmt: skip
     for deals in orders:

@@ -151,7 +151,7 @@ def test_a_proved_run_sees_the_records_of_its_split_and_no_others(split: str) ->
     def finished(features: np.ndarray) -> np.ndarray:
         return finish(features, np.zeros(width), np.ones(width), 0.25, 1.0)
 
-    assert sorted(simulation.shards.order) == list(range(len(train)))
+    assert sorted(np.asarray(simulation.shards.order)) == list(range(len(train)))
     np.testing.assert_array_equal(simulation.shards.features, finished(train.features)[simulation.shards.order])
     np.testing.assert_array_equal(simulation.shards.labels, train.labels[simulation.shards.order])
     np.testing.assert_array_equal(simulation.test.features, finished(measured.features))

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from fedspd import config as configuration
 from fedspd.algorithms import METHODS
-from fedspd.cli import plan, privacy, report, studies
+from fedspd.cli import plan, privacy, report, studies, sweep
 from fedspd.cli.progress import progress
 from fedspd.errors import InputError
 
@@ -102,6 +102,7 @@ def settings() -> None:
 privacy.register(app)
 plan.register(app)
 studies.register(app)
+sweep.register(app)
 report.register(app)
 
 

@@ -5,6 +5,7 @@ This room reads files and draws partitions from a generator it is handed. It kno
 """
 
 from fedspd.data.dataset import Category, Shards, Table, assign
+from fedspd.data.flat import open_shards, write_shards
 from fedspd.data.partition import KINDS, split
 from fedspd.data.pipeline import Declared, declare, finish, hold_out, prepare
 from fedspd.data.scaling import clip_rows
@@ -20,6 +21,8 @@ __all__ = [
     "declare",
     "finish",
     "hold_out",
+    "open_shards",
     "prepare",
     "split",
+    "write_shards",
 ]

@@ -73,35 +73,31 @@ class Shards:
     Unequal sizes need no padding, and a million clients share two arrays.
 
     Args:
-        order: row that each record had in the table it came from.
+        order: row that each record had in the table it came from; None where it came from no other table.
         counts: whether every client counts the same in what is minimized, or every record.
     """
 
-    features: NDArray[np.float64]
+    features: NDArray[np.floating]
     labels: np.ndarray
     offsets: NDArray[np.int64]
-    order: NDArray[np.int64]
+    order: NDArray[np.int64] | None
     counts: Literal["clients", "records"] = "clients"
 
     def __post_init__(self) -> None:
         n = self.features.shape[0]
-        if self.labels.shape != (n,) or self.order.shape != (n,):
+        places = (n,) if self.order is None else self.order.shape
+        if self.labels.shape != (n,) or places != (n,):
             raise InputError(
                 f"features, labels and order must have one row for each of the {n} records, got "
-                f"{n}, {self.labels.shape} and {self.order.shape}; build shards with `assign`."
+                f"{n}, {self.labels.shape} and {places}; build shards with `assign`."
             )
         if self.offsets.ndim != 1 or self.offsets.size < 2 or self.offsets[0] != 0 or self.offsets[-1] != n:
             raise InputError(
                 f"offsets must run from 0 to the {n} records, got {self.offsets}; build shards with `assign`."
             )
         refuse_empty(self.sizes, "give every client a record or leave it out")
-        named = np.zeros(n, bool)
-        named[self.order[(self.order >= 0) & (self.order < n)]] = True
-        if not named.all():
-            raise InputError(
-                f"order must name each of the {n} records once, got {np.count_nonzero(named)} of them; "
-                "build shards with `assign`."
-            )
+        if self.order is not None:
+            _check_order(self.order)
 
     @property
     def clients(self) -> int:
@@ -119,7 +115,7 @@ class Shards:
         sizes = self.sizes.astype(np.float64)
         return sizes if self.counts == "clients" else np.full_like(sizes, sizes.mean())
 
-    def shard(self, client: int) -> tuple[NDArray[np.float64], np.ndarray]:
+    def shard(self, client: int) -> tuple[NDArray[np.floating], np.ndarray]:
         """Features and labels of one client, as views."""
         if not 0 <= client < self.clients:
             raise IndexError(f"client must be from 0 to {self.clients - 1}, got {client}.")
@@ -150,6 +146,16 @@ def refuse_empty(sizes: NDArray[np.int64], remedy: str) -> None:
         raise InputError(
             f"every client must hold at least one record, got none on {empty.size} of {sizes.size} clients "
             f"({some}); {remedy}."
+        )
+
+
+def _check_order(order: NDArray[np.int64]) -> None:
+    named = np.zeros(len(order), bool)
+    named[order[(order >= 0) & (order < len(order))]] = True
+    if not named.all():
+        raise InputError(
+            f"order must name each of the {len(order)} records once, got {np.count_nonzero(named)} of them; "
+            "build shards with `assign`."
         )
 
 

@@ -45,8 +45,9 @@ def conclude(
     objective, models, rounds = simulation.algorithm.objective, trace.models, len(played)
     nothing = np.full(rounds, np.nan)
     total = nothing.copy()
-    evaluated = np.arange(rounds - 1, -1, -simulation.objective_every)
-    total[evaluated] = objectives(objective, simulation.shards, models[evaluated], each)
+    if simulation.objective_every:
+        evaluated = np.arange(rounds - 1, -1, -simulation.objective_every)
+        total[evaluated] = objectives(objective, simulation.shards, models[evaluated], each)
     alfv = nothing if lagrangian is None else lagrangian.values()
     if accuracy is None:
         accuracy = accuracies(objective.loss, simulation.test, models, each)

@@ -27,7 +27,7 @@ class Simulation:
     participants: int
     rounds: int
     seed: int
-    objective_every: int = 1  # rounds between evaluations of the objective on all records
+    objective_every: int = 1  # rounds between evaluations of the objective on all records; 0: never
     spent_every_round: bool = True  # evaluate the privacy spent after every round, not only after the last
     lagrangian: bool = True  # follow the augmented Lagrangian, which reads all records of every participant
     min_participants: int = 1  # the run ends when fewer clients have budget left

@@ -112,10 +112,12 @@ class ProvedPlan:
 
     def spent(self, clients: np.ndarray, participations: np.ndarray) -> np.ndarray:
         """Recomposed from events: an upper bound, moments included."""
-        pairs = zip(self.group[clients].tolist(), np.asarray(participations).tolist(), strict=True)
-        return np.array(
-            [_spent(tuple(self.history(group, count)), self.delta, self.accountant) for group, count in pairs]
-        )
+        groups, counts = self.group[clients], np.asarray(participations)
+        # few pairs are distinct, however many clients there are
+        codes, places = np.unique(groups * (1 + counts.max(initial=0)) + counts, return_inverse=True)
+        pairs = (divmod(code, 1 + int(counts.max(initial=0))) for code in codes.tolist())
+        epsilons = [_spent(tuple(self.history(group, count)), self.delta, self.accountant) for group, count in pairs]
+        return np.array(epsilons)[places]
 
     def history(self, group: int, count: int) -> list[tuple[Event, int]]:
         """Everything a client of the group has released after some participations."""

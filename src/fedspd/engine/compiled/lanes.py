@@ -30,6 +30,7 @@ class Shape(NamedTuple):
     width: int  # records of a shard at most
     kind: str  # type of numbers on the clients
     points: bool  # whether the participants' points are wanted
+    tested: int  # records that models are measured on
 
 
 class Turns(NamedTuple):
@@ -53,6 +54,7 @@ class Lane(NamedTuple):
 
     seed: Any
     numbers: Any
+    test: Any  # which of the test tables it is measured on
     turns: Turns
 
 
@@ -67,6 +69,7 @@ def shape_of(simulation: Simulation, kind: Any, handed_in: bool) -> Shape:
     return Shape(
         take_apart(algorithm).form, shards.clients, simulation.participants, simulation.rounds, simulation.matrix,
         drawing, steps, batch, width, np.dtype(kind).name, simulation.lagrangian,
+        len(simulation.test),
     )  # fmt: skip
 
 
@@ -83,7 +86,9 @@ def _drawing(simulation: Simulation, count: int) -> str:
     return "some" if count * count <= SORTS * int(simulation.shards.sizes.min()) else "all"
 
 
-def make_lane(simulation: Simulation, played: Sequence[Turn], shape: Shape, base: int, drawn: Draw | None) -> Lane:
+def make_lane(
+    simulation: Simulation, played: Sequence[Turn], shape: Shape, base: int, test: int, drawn: Draw | None
+) -> Lane:
     """The arrays of one simulation whose records begin at row `base` of the flat table."""
     parts = take_apart(simulation.algorithm)
     rounds = np.arange(1, shape.rounds + 1)
@@ -92,7 +97,7 @@ def make_lane(simulation: Simulation, played: Sequence[Turn], shape: Shape, base
     turns = _turns(simulation, played, shape, base)._replace(round=rounds, inverse_steps=np.array(steps, shape.kind))
     if drawn is not None:
         turns = _handed_in(turns, played, shape, drawn)
-    return Lane(np.int64(simulation.seed), np.array(parts.numbers, shape.kind), turns)
+    return Lane(np.int64(simulation.seed), np.array(parts.numbers, shape.kind), np.int64(test), turns)
 
 
 def _turns(simulation: Simulation, played: Sequence[Turn], shape: Shape, base: int) -> Turns:

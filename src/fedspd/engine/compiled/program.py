@@ -10,12 +10,14 @@ import jax.numpy as jnp
 from fedspd.engine.compiled import draws
 from fedspd.engine.compiled.lanes import Lane, Shape, Turns
 from fedspd.engine.compiled.numbers import put_together
+from fedspd.engine.diagnostics import right
 from fedspd.engine.draws import NOBODY
 from fedspd.engine.round import play
 from fedspd.typing import Batches
 
 BLOCK = 256  # participants whose records are drawn together on a CPU
 ABREAST = 4  # lanes side by side on a CPU, whose caches hold no more
+MEASURED = 32  # lanes whose models are measured together on other devices
 
 
 class Left(NamedTuple):
@@ -114,8 +116,21 @@ def _batches(shape: Shape, turn: Turns, keys: Any, features: Any, labels: Any) -
 
 
 @partial(jax.jit, static_argnums=0)
-def run_lanes(shape: Shape, lanes: Lane, features: Any, labels: Any) -> Left:
-    """Stacked lanes, side by side as far as the device gains by it."""
-    count = len(lanes.seed)
-    abreast = min(count, ABREAST if jax.default_backend() == "cpu" else count)
-    return jax.lax.map(lambda lane: all_rounds(shape, lane, features, labels), lanes, batch_size=abreast)
+def run_and_measure(
+    shape: Shape, lanes: Lane, features: Any, labels: Any, test_features: Any, test_labels: Any
+) -> tuple[Left, Any]:
+    """Stacked lanes, side by side as far as the device gains by it, and how many test records their models predict."""
+    on_cpu, count = jax.default_backend() == "cpu", len(lanes.seed)
+    left = jax.lax.map(
+        lambda lane: all_rounds(shape, lane, features, labels),
+        lanes,
+        batch_size=min(count, ABREAST if on_cpu else count),
+    )
+    loss = put_together(shape.form, lanes.numbers[0], lanes.turns.inverse_steps[0, 0]).objective.loss
+
+    def measured(lane: Any) -> Any:
+        models, test = lane
+        return right(loss, test_features[test], test_labels[test], models)
+
+    lanes_measured = (left.models.astype(shape.kind), lanes.test)
+    return left, jax.lax.map(measured, lanes_measured, batch_size=1 if on_cpu else MEASURED)

@@ -35,7 +35,7 @@ def run_sharded(shape: Shape, lane: Lane, shards: Shards) -> tuple[Lane, Left]:
         jax.shard_map(
             partial(all_rounds, local, collect=partial(jax.lax.all_gather, axis_name=AXIS, tiled=True)),
             mesh=mesh,
-            in_specs=(Lane(EVERYWHERE, EVERYWHERE, specs), BY_ROW, BY_ROW),
+            in_specs=(Lane(EVERYWHERE, EVERYWHERE, EVERYWHERE, specs), BY_ROW, BY_ROW),
             out_specs=EVERYWHERE,
             check_vma=False,  # the compiler cannot see that what was gathered by all is the same on all
         )

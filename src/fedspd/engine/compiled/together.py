@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -12,17 +11,18 @@ import numpy as np
 from fedspd.algorithms import PrimalDual
 from fedspd.engine.books import Books, Gate
 from fedspd.engine.compiled.lanes import Lane, Shape, make_lane, shape_of
-from fedspd.engine.compiled.program import Left, run_lanes
+from fedspd.engine.compiled.program import Left, run_and_measure
 from fedspd.engine.compiled.session import session
 from fedspd.engine.compiled.sharded import run_sharded
-from fedspd.engine.diagnostics import Lagrangian, right, shares
+from fedspd.engine.diagnostics import Lagrangian, shares
 from fedspd.engine.outcome import Trace, conclude
 from fedspd.engine.parallel import Each, cores
 from fedspd.engine.simulate import Draw
 from fedspd.engine.simulation import Outcome, Simulation
 from fedspd.engine.turns import Turn, turns
 
-MEMORY = 1 << 30  # bytes of states, batches and scores side by side
+MEMORY = 1 << 30  # bytes of states, batches and scores side by side on a CPU
+DEVICE_MEMORY = 16 << 30  # on other devices
 
 
 class Ready(NamedTuple):
@@ -61,48 +61,50 @@ def simulate_together(
             if jax.device_count() > 1 and len(group) == 1:
                 yield _run_over_devices(shape, group[0], drawn, each)
                 continue
-            for some in _chunks(shape, group):
-                yield from _run(shape, some, drawn, each)
+            size = _abreast(shape, len(group))
+            for begin in range(0, len(group), size):
+                yield from _run(shape, group[begin : begin + size], size, drawn, each)
 
 
-def _chunks(shape: Shape, group: list[Ready]) -> Iterator[list[Ready]]:
-    """Lanes that fit into memory together."""
+def _abreast(shape: Shape, count: int) -> int:
+    """How many of so many lanes go into one call: as many as fit into memory, and every call about as many."""
     columns, outputs = shape.matrix
-    numbers = 6 * shape.clients * columns * outputs + 2 * shape.places * shape.steps * shape.batch * columns
-    numbers += shape.rounds * (len(group[0].simulation.test) + 2 * shape.places * shape.steps * shape.batch)
-    size = max(1, min(len(group), MEMORY // (4 * numbers)))
-    for begin in range(0, len(group), size):
-        yield group[begin : begin + size]
+    drawn = shape.places * shape.steps * shape.batch
+    numbers = 6 * shape.clients * columns * outputs + 2 * drawn * columns + shape.rounds * (shape.tested + 2 * drawn)
+    fit = max(1, (MEMORY if jax.default_backend() == "cpu" else DEVICE_MEMORY) // (4 * numbers))
+    return -(-count // -(-count // fit))
 
 
-def _run(shape: Shape, group: list[Ready], drawn: Draw | None, each: Each) -> Iterator[tuple[int, Outcome]]:
-    tables, bases = _tables([ready.simulation for ready in group], shape.kind)
+def _run(shape: Shape, group: list[Ready], size: int, drawn: Draw | None, each: Each) -> Iterator[tuple[int, Outcome]]:
+    simulations = [ready.simulation for ready in group]
+    records, bases = _tables(simulations, shape.kind)
+    tests, numbers = _test_tables(simulations, shape.kind)
     lanes = [
-        make_lane(ready.simulation, ready.played, shape, base, drawn) for ready, base in zip(group, bases, strict=True)
+        make_lane(ready.simulation, ready.played, shape, base, test, drawn)
+        for ready, base, test in zip(group, bases, numbers, strict=True)
     ]
-    found = _played(shape, lanes, tables, each)
-    counts = _measure(group, found.models, shape.kind)
+    found, counts = _played(shape, lanes, size, (*records, *tests), each)
     for place, ready in enumerate(group):
         one: Left = jax.tree.map(lambda array, place=place: array[place], found)
         yield ready.number, _outcome(ready, one, lanes[place], counts[place], each)
 
 
 def _run_over_devices(shape: Shape, ready: Ready, drawn: Draw | None, each: Each) -> tuple[int, Outcome]:
-    lane = make_lane(ready.simulation, ready.played, shape, 0, drawn)
+    lane = make_lane(ready.simulation, ready.played, shape, 0, 0, drawn)
     spread, left = run_sharded(shape, lane, ready.simulation.shards)
     return ready.number, _outcome(ready, left, spread, None, each)
 
 
-def _played(shape: Shape, lanes: list[Lane], tables: tuple[Any, Any], each: Each) -> Left:
+def _played(shape: Shape, lanes: list[Lane], size: int, tables: tuple[Any, ...], each: Each) -> tuple[Left, np.ndarray]:
     """All lanes; on a CPU one part of them per core, which a single program would leave idle."""
-    parts = min(len(lanes), os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
-    size = -(-len(lanes) // parts)
+    parts = min(size, os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
+    size = -(-size // parts)
     filled = lanes + lanes[-1:] * (parts * size - len(lanes))  # parts of one size share a program
 
-    def part(begin: int) -> Left:
+    def part(begin: int) -> tuple[Left, np.ndarray]:
         stacked: Lane = jax.tree.map(lambda *arrays: np.stack(arrays), *filled[begin : begin + size])
         with session():  # JAX keeps its settings by thread
-            return jax.tree.map(np.asarray, run_lanes(shape, stacked, *tables))
+            return jax.tree.map(np.asarray, run_and_measure(shape, stacked, *tables))
 
     left = list(each(part, range(0, len(filled), size)))
     return jax.tree.map(lambda *arrays: np.concatenate(arrays)[: len(lanes)], *left)
@@ -123,21 +125,13 @@ def _tables(simulations: list[Simulation], kind: str) -> tuple[tuple[Any, Any], 
     return (jnp.asarray(features), jnp.asarray(labels)), [begins[id(one.shards)] for one in simulations]
 
 
-def _measure(group: list[Ready], models: np.ndarray, kind: str) -> np.ndarray:
-    """(lanes, rounds): test records that each model predicts."""
-    loss, rounds = group[0].simulation.algorithm.objective.loss, models.astype(kind)
-    tests = {id(ready.simulation.test.features): ready.simulation.test for ready in group}
-    counts = np.empty(models.shape[:2], np.int64)
-    for name, test in tests.items():
-        those = [place for place, ready in enumerate(group) if id(ready.simulation.test.features) == name]
-        features, labels = jnp.asarray(test.features.astype(kind, copy=False)), jnp.asarray(test.labels)
-        counts[those] = _right(loss, features, labels, rounds[those])
-    return counts
-
-
-@partial(jax.jit, static_argnums=0)
-def _right(loss: Any, features: Any, labels: Any, models: Any) -> Any:
-    return jax.lax.map(lambda lane: right(loss, features, labels, lane), models)
+def _test_tables(simulations: list[Simulation], kind: str) -> tuple[tuple[Any, Any], list[int]]:
+    """All distinct test tables in a stack, and each simulation's number in it."""
+    distinct = {id(simulation.test): simulation.test for simulation in simulations}
+    numbers = {name: number for number, name in enumerate(distinct)}
+    features = jnp.asarray(np.stack([table.features.astype(kind, copy=False) for table in distinct.values()]))
+    labels = jnp.asarray(np.stack([table.labels for table in distinct.values()]))
+    return (features, labels), [numbers[id(simulation.test)] for simulation in simulations]
 
 
 def _outcome(ready: Ready, left: Left, lane: Lane, counts: np.ndarray | None, each: Each) -> Outcome:

@@ -1,0 +1,98 @@
+"""Runs per second of the paper's setting: a grid of budgets and penalties with many seeds, compiled as one program.
+
+The paper's run: N 100, K 20, Q 5, b 10, T 100, softmax on Adult's 81 columns, test accuracy after every round.
+
+Examples:
+    python benchmarks/throughput.py
+    python benchmarks/throughput.py --seeds 4 --json
+"""
+
+import argparse
+import json
+import sys
+import time
+from statistics import median
+
+import numpy as np
+
+from fedspd import config
+from fedspd.engine import Simulation
+from fedspd.engine.compiled.session import session
+from fedspd.experiment import prepare_experiment
+from fedspd.experiment.many import run_many
+
+EPSILONS = (0.1, 1.0, 3.0)
+PENALTIES = tuple(np.geomspace(0.01, 10, 7).tolist())
+QUICK = {
+    "metrics.criterion": False, "metrics.lagrangian": False, "metrics.spent_every_round": False,
+    "metrics.objective_every": 0, "partition.seed": 0,
+}  # fmt: skip
+
+
+def configs(seeds: int) -> list[config.Config]:
+    """The grid with every seed; all runs share one deal of the records."""
+    return [
+        config.load("published", QUICK | {"run.seed": seed, "privacy.epsilon": epsilon, "algorithm.penalty": penalty})
+        for seed in range(seeds)
+        for epsilon in EPSILONS
+        for penalty in PENALTIES
+    ]
+
+
+def device_seconds(simulations: list[Simulation], repeats: int) -> tuple[float, float]:
+    """Seconds of compiling and the median seconds of the program: all rounds of all runs, and their accuracies."""
+    with session():
+        import jax
+
+        from fedspd.engine.books import Books
+        from fedspd.engine.compiled.lanes import make_lane, shape_of
+        from fedspd.engine.compiled.program import run_and_measure
+        from fedspd.engine.turns import turns
+
+        first = simulations[0]
+        shape = shape_of(first, np.float32, handed_in=False)
+        lanes = [
+            make_lane(one, list(turns(one, Books(one.plan, one.shards.clients, None, False))), shape, 0, 0, None)
+            for one in simulations
+        ]
+        stacked = jax.device_put(jax.tree.map(lambda *arrays: np.stack(arrays), *lanes))
+        tables = jax.device_put((first.shards.features.astype(np.float32), first.shards.labels))
+        test = jax.device_put((first.test.features.astype(np.float32)[None], first.test.labels[None]))
+        seconds = []
+        for _ in range(1 + repeats):
+            begin = time.perf_counter()
+            jax.block_until_ready(run_and_measure(shape, stacked, *tables, *test))
+            seconds.append(time.perf_counter() - begin)
+    return seconds[0], median(seconds[1:])
+
+
+def main() -> None:
+    """Print runs per second, of the program alone and with everything around it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=32, help="seeds of each of the 21 points")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    options = parser.parse_args()
+    grid = configs(options.seeds)
+    begin = time.perf_counter()
+    simulations = [prepare_experiment(one).simulation for one in grid]
+    prepared = time.perf_counter() - begin
+    print(f"{len(grid)} runs prepared in {prepared:.2f} s", file=sys.stderr)
+    compiled, program = device_seconds(simulations, options.repeats)
+    list(run_many(grid, "jax"))  # compiles what is compiled around the program
+    begin = time.perf_counter()
+    finished = list(run_many(grid, "jax"))
+    whole = time.perf_counter() - begin
+    found = {
+        "runs": len(finished), "first_call_s": compiled, "program_s": program,
+        "program_runs_per_s": len(grid) / program, "whole_s": whole, "whole_runs_per_s": len(grid) / whole,
+    }  # fmt: skip
+    if options.json:
+        print(json.dumps(found, indent=2))
+        return
+    for name, value in found.items():
+        print(f"{name:20} {value:12,.4g}")
+
+
+if __name__ == "__main__":
+    main()

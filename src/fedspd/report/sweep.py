@@ -1,0 +1,91 @@
+"""A sweep as people see it: its page, and all files of its folder."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import tomli_w
+
+from fedspd.report.figures import to_png
+from fedspd.report.page import Grid, Page, Section
+from fedspd.report.study import StudyReport, save_study
+from fedspd.report.sweep_charts import left_out, sweep_charts, sweep_figure
+from fedspd.report.sweep_points import NOT_CHARGED, Point, points_grid, points_of
+from fedspd.report.tidy import PARQUET_FILE, write_csv, write_parquet
+from fedspd.results import environment
+from fedspd.studies.rows import COLUMNS, Row
+from fedspd.studies.sweep import Sweep
+
+MOST_TOLD = 40  # points in the terminal
+FIGURE_FILE = "sweep.png"
+STATEMENTS = {
+    "proved": (
+        "Runs marked “proved”: each by itself is (epsilon, delta)-differentially private with the numbers of its row, "
+        "for one record of a client under replace-one neighbors, with Gaussian noise on every release, against anyone "
+        "who sees every upload and every model of that run, the server included."
+    ),
+    "as published": (
+        "Runs marked “as published” carry the epsilon that their authors state. No bound is proved for them. Do not "
+        "rely on it for real records."
+    ),
+    "none": "Runs marked “none” have no privacy.",
+}
+TOGETHER = (
+    "A sweep looks at the same records in every run: all of it together has spent more than any one of its runs. "
+)
+
+
+def sweep_study(sweep: Sweep, rows: Sequence[Row], metric: str) -> StudyReport:
+    """The page and the table of points."""
+    points = points_of(sweep, rows)
+    grid = points_grid(sweep, points, metric)
+    return StudyReport(
+        page=_page(sweep, points, metric, grid), told=(_told(sweep, grid),), grids={"points": grid}, figures={}, data={}
+    )
+
+
+def save_sweep(study: StudyReport, sweep: Sweep, rows: Sequence[Row], metric: str, folder: Path) -> bool:
+    """All files of a finished sweep, each complete or not there; False where the Parquet file had to be left out."""
+    staging = folder / f".{os.getpid()}"
+    staging.mkdir()
+    try:
+        save_study(study, staging)
+        figure = sweep_figure(sweep, points_of(sweep, rows), metric)
+        (staging / FIGURE_FILE).write_bytes(to_png(figure))
+        kinds = {axis.name: type(axis.values[0]) for axis in sweep.axes} | {"seed": int} | COLUMNS
+        write_csv(kinds, rows, staging)
+        has_parquet = write_parquet(kinds, rows, staging)
+        (folder / PARQUET_FILE).unlink(missing_ok=True)  # an earlier one may hold fewer rows
+        for path in staging.iterdir():
+            path.replace(folder / path.name)
+    finally:
+        shutil.rmtree(staging)
+    return has_parquet
+
+
+def _page(sweep: Sweep, points: Sequence[Point], metric: str, grid: Grid) -> Page:
+    names = " and ".join(axis.name for axis in sweep.axes)
+    guarantees = {row["guarantee"] for point in points for row in point.rows}
+    text = (
+        f"{len(sweep.points)} points, {len(sweep.seeds)} seeds each. Lines are means over seeds, bands one standard "
+        "error. Every run is a row of table.csv.",
+        *filter(None, [left_out(sweep)]),
+    )
+    return Page(
+        title=f"Sweep of {names}",
+        privacy=(*(text for name, text in STATEMENTS.items() if name in guarantees), TOGETHER + NOT_CHARGED),
+        sections=(Section(names, text, sweep_charts(sweep, points, metric), (grid,)),),
+        configurations=(("sweep", tomli_w.dumps(sweep.declared())),),
+        environment=environment(),
+    )
+
+
+def _told(sweep: Sweep, grid: Grid) -> Grid:
+    """What a terminal has room for: settings and metric, of all points or of the best."""
+    rows, title = grid.rows, grid.title
+    if len(rows) > MOST_TOLD:
+        rows = tuple(row for row in rows if row[-1] is not None)[:MOST_TOLD]
+        title = f"Best of {len(grid.rows)} points; all are in points.csv"
+    beyond = len(sweep.axes) + 1
+    return Grid(title, (*grid.columns[:beyond], "best"), tuple((*row[:beyond], row[-1]) for row in rows), grid.note)

@@ -1,0 +1,164 @@
+"""The folder of a sweep that can stop at any moment: what the sweep is, and a line for every finished run.
+
+`sweep.toml` says what is varied and what is fixed. `rows.jsonl` grows by one line per run, written
+through to the disk before the next run counts. A line that a crash cut short is no line: its run is
+made again.
+"""
+
+import json
+import math
+import os
+import tomllib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from fedspd.errors import InputError
+from fedspd.results import RunFolder
+
+SWEEP_FILE, ROWS_FILE = "sweep.toml", "rows.jsonl"
+COLUMNS: dict[str, type] = {
+    "algorithm": str,
+    "guarantee": str,
+    "epsilon": float,
+    "delta": float,
+    "epsilon_spent_max": float,
+    "epsilon_spent_mean": float,
+    "epsilon_per_round": float,
+    "noise_multiplier": float,
+    "rounds": int,
+    "uploads": int,
+    "bytes_uploaded": int,
+    "penalty": float,
+    "inverse_step": float,
+    "test_accuracy": float,
+    "test_accuracy_average": float,
+    "majority_accuracy": float,
+    "test_loss": float,
+    "weights_norm": float,
+    "objective": float,
+    "alfv": float,
+    "consensus_error": float,
+    "clipped_share": float,
+    "criterion": float,
+    "wall_seconds": float,
+}
+"""What a row says of a run, beside its settings and its seed."""
+
+Row = dict[str, Any]
+
+
+def row_of(summary: Mapping[str, Any]) -> Row:
+    """The numbers of a summary that a table has a column for; None where there is no finite one."""
+    measured = summary["convergence"] or {"criterion": None}
+    return {name: _plain(kind, {**summary, **measured}[name]) for name, kind in COLUMNS.items()}
+
+
+def check_metric(metric: str) -> None:
+    """Refuse what is no number of a run."""
+    known = [name for name, kind in COLUMNS.items() if kind is not str]
+    if metric not in known:
+        raise InputError(f"the metric must be one of {', '.join(known)}, got {metric!r}; name one of those.")
+
+
+def check_folder(folder: Path, declared: Mapping[str, Any], keys: Collection[str]) -> None:
+    """Refuse a folder that holds anything but runs of this sweep.
+
+    Args:
+        folder: where rows will be kept.
+        declared: what the sweep is.
+        keys: of all its runs.
+    """
+    RunFolder(folder, replaces=SWEEP_FILE)
+    if not (folder / SWEEP_FILE).exists():
+        return
+    kept, obstacle = read_rows(folder), None
+    try:
+        before = tomllib.loads((folder / SWEEP_FILE).read_text("utf-8"))
+        if before.keys() != declared.keys():
+            obstacle = f"whose {SWEEP_FILE} is not of a sweep"
+        elif kept:
+            obstacle = _other(before, declared) or (None if kept.keys() <= set(keys) else _less(before, declared))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        obstacle = f"whose {SWEEP_FILE} cannot be read"
+    if obstacle:
+        raise InputError(
+            f"a sweep is continued with the same settings and at least the same values and seeds, got {folder}, "
+            f"{obstacle}; name another with --out."
+        )
+
+
+def read_rows(folder: Path) -> dict[str, Row]:
+    """Every run that is finished, by its key."""
+    path = folder / ROWS_FILE
+    found: dict[str, Row] = {}
+    for line in path.read_bytes().splitlines() if path.exists() else ():
+        try:
+            kept = json.loads(line)
+            if kept["row"].keys() == COLUMNS.keys():
+                found.setdefault(kept["key"], kept["row"])
+        except (ValueError, TypeError, LookupError, AttributeError):  # cut short by a crash
+            continue
+    return found
+
+
+def begin_rows(folder: Path, declared: Mapping[str, Any]) -> None:
+    """Write down what the sweep is, and end a line that a crash has cut short."""
+    text = tomli_w.dumps(declared)
+    if not (folder / SWEEP_FILE).exists():
+        with RunFolder(folder).staged() as staging:
+            _write(staging / SWEEP_FILE, text)
+    elif (folder / SWEEP_FILE).read_text("utf-8") != text:
+        staging = folder / f".{SWEEP_FILE}.{os.getpid()}"
+        _write(staging, text)
+        staging.replace(folder / SWEEP_FILE)
+    with (folder / ROWS_FILE).open("ab") as file:
+        if file.tell() and not (folder / ROWS_FILE).read_bytes().endswith(b"\n"):
+            file.write(b"\n")
+
+
+def append_row(folder: Path, key: str, row: Row) -> None:
+    """Add a finished run; when this returns, it is on the disk."""
+    with (folder / ROWS_FILE).open("ab") as file:
+        file.write(json.dumps({"key": key, "row": row}, allow_nan=False).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _plain(kind: type, value: Any) -> Any:
+    if value is None or (kind is not str and not math.isfinite(value)):
+        return None
+    return kind(value)
+
+
+def _write(path: Path, text: str) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _other(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """What else the sweep before was, if it was another one."""
+    if before["program"] != now["program"]:
+        return "which another version of fedspd has begun"
+    if before["grid"].keys() != now["grid"].keys():
+        return f"which varies {' and '.join(before['grid'])}"
+    for section, keys in now["fixed"].items():
+        was = before["fixed"][section]
+        for key in was | keys:
+            old, new = was.get(key, "absent"), keys.get(key, "absent")
+            if old != new:
+                return f"where {section}.{key} is {old} and not {new}"
+    return None
+
+
+def _less(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What the sweep before has that this one has not."""
+    for name, values in before["grid"].items():
+        for value in values:
+            if value not in now["grid"][name]:
+                return f"where {name} is {value} too"
+    return f"where seeds are {before['seeds'][0]} to {before['seeds'][1]}"

@@ -1,0 +1,107 @@
+"""A sweep: every point of a grid with every seed, one tidy row per run, resumed where it stopped.
+
+No ledger is opened: a sweep is a simulation, and neither its runs nor a choice among them is charged.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from fedspd.config import Config, changed, load
+from fedspd.errors import InputError
+from fedspd.experiment.many import run_many
+from fedspd.studies.grid import SEED, Axis, parse_grid, points
+from fedspd.studies.jobs import _key, _program
+from fedspd.studies.rows import Row, append_row, begin_rows, check_folder, read_rows, row_of
+
+MOST = 1_000_000  # runs
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is varied, and what is not."""
+
+    base: Config
+    axes: tuple[Axis, ...]
+    seeds: range
+
+    @cached_property
+    def points(self) -> list[dict[str, Any]]:
+        """Every combination of values, in the order of the tables."""
+        return points(self.axes)
+
+    @cached_property
+    def configs(self) -> list[Config]:
+        """One run for each point and seed; the seed changes fastest."""
+        return [changed(self.base, {**point, SEED: seed}) for point in self.points for seed in self.seeds]
+
+    def declared(self) -> dict[str, Any]:
+        """What it is, ready for TOML: it decides whether a folder can be continued."""
+        varied = {SEED, *(axis.name for axis in self.axes)}
+        return {
+            "program": _program().hex(),
+            "seeds": [self.seeds[0], self.seeds[-1]],
+            "grid": {axis.name: list(axis.values) for axis in self.axes},
+            "fixed": {
+                section: {key: value for key, value in keys.items() if f"{section}.{key}" not in varied}
+                for section, keys in self.base.to_dict().items()
+            },
+        }
+
+
+def plan_sweep(
+    source: str | Path, grids: Sequence[str], seeds: int, first: int | None, overrides: Mapping[str, Any]
+) -> Sweep:
+    """Read the configuration and the grids, and check every run's configuration before any work.
+
+    Args:
+        source: a preset or a TOML file.
+        grids: one text per varied setting, see `parse_grid`.
+        seeds: runs of every point.
+        first: the first seed; None: that of the configuration.
+        overrides: settings to change for all runs, by "section.key".
+    """
+    axes = parse_grid(grids)
+    for axis in axes:
+        if axis.name in overrides:
+            raise InputError(f"a setting is fixed or varied, got both --set and --grid for {axis.name}; leave one out.")
+    base = load(source, overrides)
+    begin = base.run.seed if first is None else first
+    runs = seeds
+    for axis in axes:
+        runs *= len(axis.values)
+    if runs > MOST:
+        raise InputError(f"a sweep has at most {MOST} runs, got {runs}; take fewer values or seeds.")
+    sweep = Sweep(base, axes, range(begin, begin + seeds))
+    assert len(sweep.configs) == runs
+    return sweep
+
+
+def run_sweep(
+    sweep: Sweep, folder: Path, engine: str = "auto", on_run: Callable[[], Any] = lambda: None
+) -> tuple[list[Row], int]:
+    """Run what the folder does not hold yet; all rows in the order of the product, and how many were there before.
+
+    Raises:
+        InputError: the folder holds something else, or a run cannot be made as asked for. Finished runs are kept.
+    """
+    declared = sweep.declared()
+    keys = [_key(config) for config in sweep.configs]
+    check_folder(folder, declared, keys)
+    found = read_rows(folder)
+    waiting = [place for place, key in enumerate(keys) if key not in found]
+    for _ in range(len(keys) - len(waiting)):
+        on_run()
+    begun = False
+    for number, finished in run_many([sweep.configs[place] for place in waiting], engine):
+        if not begun:  # not earlier: what is refused leaves no folder
+            begin_rows(folder, declared)
+            begun = True
+        key = keys[waiting[number]]
+        found[key] = row_of(finished.summary)
+        append_row(folder, key, found[key])
+        on_run()
+    settings = [{**point, "seed": seed} for point in sweep.points for seed in sweep.seeds]
+    return [own | found[key] for own, key in zip(settings, keys, strict=True)], len(keys) - len(waiting)

@@ -1,0 +1,112 @@
+"""Grids as they are typed: values as a configuration holds them, even spacings, and refusals before any work."""
+
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedspd.errors import InputError
+from fedspd.studies.grid import parse_grid, points
+
+REFUSED = {
+    "privacy.epsilon": "or section.key=log:low:high:count, got 'privacy.epsilon'; name a setting and its",
+    "privacy.epsilon=": "got 'privacy.epsilon='; name a setting and its values.",
+    "=1,2": "got '=1,2'; name a setting and its values.",
+    "privacy.epsilon=1,,3": "a value on both sides of every comma, got 'privacy.epsilon=1,,3'; remove a comma.",
+    "privacy.epsilon=1,3,": "a value on both sides of every comma, got 'privacy.epsilon=1,3,'; remove a comma.",
+    "privacy.epsilon=1,1.0": "must differ, got 1.0 2 times in 'privacy.epsilon=1,1.0'; leave one out.",
+    "privacy.epsilom=1": "unknown key privacy.epsilom; did you mean 'epsilon'?",
+    "privcy.epsilon=1": "unknown section [privcy]; did you mean 'privacy'?",
+    "epsilon=1": "a setting must be named section.key, got 'epsilon'; for example privacy.epsilon.",
+    "privacy.epsilon=one": "privacy.epsilon must be a number, got 'one'.",
+    "privacy.epsilon=1,-1": "privacy.epsilon must be at least 1e-06, got -1.0.",
+    "partition.kind=iid,ide": "partition.kind must be one of iid, ",
+    "run.rounds=lin:1:2:3": "run.rounds must be a whole number, got 1.5.",
+    "run.seed=1,2": "settings other than run.seed, got 'run.seed=1,2'; say --seeds and --first-seed.",
+    "privacy.epsilon=log:0:1:3": "log:low:high:count with low below high, low above 0, and a count of 2 to 10000, got",
+    "privacy.epsilon=log:-1:1:3": "low above 0",
+    "privacy.epsilon=lin:3:1:3": "lin:low:high:count with low below high and a count of 2 to 10000, got",
+    "privacy.epsilon=lin:1:3:1": "got 'privacy.epsilon=lin:1:3:1'; correct it or list the values with commas.",
+    "privacy.epsilon=lin:1:3:1000000000": "a count of 2 to 10000",
+    "privacy.epsilon=lin:1:3": "got 'privacy.epsilon=lin:1:3'; correct it",
+    "privacy.epsilon=lin:1:3:5:7": "got 'privacy.epsilon=lin:1:3:5:7'; correct it",
+    "privacy.epsilon=log:a:3:5": "got 'privacy.epsilon=log:a:3:5'; correct it",
+    "privacy.epsilon=lin:1:inf:5": "got 'privacy.epsilon=lin:1:inf:5'; correct it",
+    "privacy.epsilon=lin:nan:3:5": "got 'privacy.epsilon=lin:nan:3:5'; correct it",
+    "privacy.epsilon=log:1:3:2.5": "got 'privacy.epsilon=log:1:3:2.5'; correct it",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("privacy.epsilon=0.1, 1,3", (0.1, 1.0, 3.0)),
+        ("privacy.epsilon=1,inf", (1.0, inf)),
+        ("run.participants=20,5", (20, 5)),
+        ("partition.kind=iid,'power-law'", ("iid", "power-law")),
+        ("data.log_capital=true,false", (True, False)),
+        ("algorithm.penalty=log:0.01:10:4", (0.01, 0.1, 1.0, 10.0)),
+        ("privacy.epsilon=lin:0.1:0.3:3", (0.1, 0.2, 0.3)),
+        ("run.participants=log:1:100:3", (1, 10, 100)),
+        ("run.rounds=lin:5:20:4", (5, 10, 15, 20)),
+    ],
+)
+def test_values_are_those_that_a_configuration_would_hold(text: str, values: tuple) -> None:
+    (axis,) = parse_grid([text])
+    assert axis.values == values
+    assert [type(value) for value in axis.values] == [type(value) for value in values]
+
+
+@given(low=st.floats(1e-4, 1e3), factor=st.floats(1.5, 1e6), count=st.integers(2, 40))
+def test_even_grids_have_both_ends_and_steps_of_one_size(low: float, factor: float, count: int) -> None:
+    high = low * factor
+    for spacing in ("log", "lin"):
+        (axis,) = parse_grid([f"algorithm.penalty={spacing}:{low!r}:{high!r}:{count}"])
+        assert (axis.values[0], axis.values[-1], len(axis.values)) == (low, high, count)
+        for place, value in enumerate(axis.values):
+            share = place / (count - 1)
+            even = low * factor**share if spacing == "log" else low + share * (high - low)
+            assert value == pytest.approx(even, rel=1e-9)
+
+
+def test_the_product_has_every_combination_once_and_the_last_setting_changes_fastest() -> None:
+    found = points(parse_grid(["privacy.epsilon=1,3", "data.split=test,validation"]))
+    assert [tuple(point.values()) for point in found] == [
+        (1.0, "test"), (1.0, "validation"), (3.0, "test"), (3.0, "validation"),
+    ]  # fmt: skip
+    assert {tuple(point) for point in found} == {("privacy.epsilon", "data.split")}
+
+
+@pytest.mark.parametrize(
+    ("text", "log", "numeric"),
+    [
+        ("privacy.epsilon=log:1:2:3", True, True),
+        ("privacy.epsilon=lin:1:200:3", False, True),
+        ("privacy.epsilon=0.1,1,3,inf", True, True),
+        ("privacy.epsilon=1,2,3", False, True),
+        ("algorithm.gradient_deviation=0,100", False, True),
+        ("partition.kind=iid,power-law", False, False),
+        ("data.log_capital=true,false", False, False),
+    ],
+)
+def test_the_axis_is_logarithmic_for_logarithmic_grids_and_lists_over_a_decade(
+    text: str, log: bool, numeric: bool
+) -> None:
+    (axis,) = parse_grid([text])
+    assert (axis.log, axis.numeric) == (log, numeric)
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_no_grid_is_refused_with_what_was_expected_got_and_what_to_do(text: str) -> None:
+    with pytest.raises(InputError) as refused:
+        parse_grid([text])
+    assert REFUSED[text] in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_no_grid_and_two_grids_for_one_setting_are_refused() -> None:
+    with pytest.raises(InputError, match=r"needs a setting to vary, got none; add --grid"):
+        parse_grid([])
+    with pytest.raises(InputError, match=r"got 2 for privacy\.epsilon; put all its values into one\."):
+        parse_grid(["privacy.epsilon=1", "run.rounds=1", " privacy.epsilon = 3"])
