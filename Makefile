@@ -5,10 +5,12 @@ BIN := $(VENV)/bin
 FIGURE ?= all
 SEEDS ?= 10
 ONLY ?=
+CLIENTS ?= 1000000
 
-.PHONY: help demo test check lint types imports browser bench utility reproduce compare figures clean
+.PHONY: help demo test check lint types imports browser bench bench-limit bench-scale bench-throughput bench-peers \
+	utility reproduce compare figures clean
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -45,8 +47,20 @@ browser: ## install Chromium for the browser tests, where Debian's packages can 
 	else apt-get update --quiet && DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends \
 		chromium chromium-driver || echo "Debian's packages could not be installed: the browser tests will be skipped."; fi
 
-bench: $(VENV)/.installed ## time the paper's run and 10,000 clients
+bench: $(VENV)/.installed-dev ## time the paper's run and 10,000 clients, against the committed figures
 	$(BIN)/python benchmarks/speed.py
+
+bench-limit: $(VENV)/.installed-dev ## time of a round against the roofline of this machine
+	$(BIN)/python benchmarks/limit.py
+
+bench-scale: $(VENV)/.installed ## a million clients: time and memory of a round (CLIENTS=1000000)
+	$(BIN)/python benchmarks/scale.py --clients $(CLIENTS)
+
+bench-throughput: $(VENV)/.installed-dev ## compiled runs per second of a sweep (SEEDS=10 for each of 21 points)
+	$(BIN)/python benchmarks/throughput.py --seeds $(SEEDS)
+
+bench-peers: $(VENV)/.installed-dev ## the same job on other frameworks, each in an environment of its own
+	$(BIN)/python benchmarks/peers.py
 
 utility: $(VENV)/.installed ## accuracy on Adult at end-to-end budgets, with standard errors
 	$(BIN)/python benchmarks/utility.py

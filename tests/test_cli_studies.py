@@ -15,7 +15,7 @@ from fedspd.config import Config, parse
 from fedspd.report import folders_page
 from fedspd.studies import PROTOCOL
 from fedspd.studies.compare import BY_RULE, LOCAL_STEPS, OPEN, PRIVATE, Cell, cells, configuration
-from fedspd.studies.jobs import _key, _write
+from fedspd.studies.jobs import _write, run_key
 from fedspd.studies.tuning import GRIDS, SEEDS, Grid, trials
 from tests.command import Finished, run_all
 from tests.studies.made import once, result
@@ -74,7 +74,7 @@ def write_trials(cache: Path) -> None:
         for cell in TUNED:
             for place, trial in enumerate(trials(configuration(cell), grid_of(cell))):
                 best = place // len(SEEDS) == WINNERS[cell.method]
-                _write(_key(trial), result({"test_accuracy": 0.8 if best else 0.7}, test_accuracy=np.zeros(2)))
+                _write(run_key(trial), result({"test_accuracy": 0.8 if best else 0.7}, test_accuracy=np.zeros(2)))
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from fedspd import InputError, run
 from fedspd.config import parse
 from fedspd.results import to_json
-from fedspd.studies.jobs import Result, _key, run_all
+from fedspd.studies.jobs import Result, run_all, run_key
 from tests.studies.made import once, tiny
 from tests.test_config import configurations
 
@@ -32,7 +32,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
         environment, os.environ["XDG_CACHE_HOME"] = os.environ["XDG_CACHE_HOME"], str(folder)
         runs = folder / "fedspd" / "runs"
         runs.mkdir(parents=True)
-        (runs / f"{_key(FIRST)}.99999.tmp").write_bytes(b"PK\x03\x04 half of a run")
+        (runs / f"{run_key(FIRST)}.99999.tmp").write_bytes(b"PK\x03\x04 half of a run")
         (runs / "foreign").write_text("somebody else's")
         calls: list[None] = []
         try:
@@ -91,17 +91,17 @@ def test_a_second_call_reads_the_same_bits_and_writes_nothing(filled: Path) -> N
 
 
 def test_what_another_process_left_half_written_is_harmless_and_stays(filled: Path) -> None:
-    (filled / f"{_key(FIRST)}.npz").unlink()
+    (filled / f"{run_key(FIRST)}.npz").unlink()
     (result,) = run_all([FIRST])
     assert result.summary["seed"] == 0
-    assert (filled / f"{_key(FIRST)}.99999.tmp").read_bytes() == b"PK\x03\x04 half of a run"
+    assert (filled / f"{run_key(FIRST)}.99999.tmp").read_bytes() == b"PK\x03\x04 half of a run"
     assert (filled / "foreign").read_text() == "somebody else's"
     assert len(list(filled.iterdir())) == 5, "nothing half written is left"
 
 
 def test_a_damaged_result_is_made_anew(filled: Path) -> None:
     """After a power failure a file may be shorter than what was written."""
-    path = filled / f"{_key(FIRST)}.npz"
+    path = filled / f"{run_key(FIRST)}.npz"
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     (result,) = run_all([FIRST])
@@ -113,13 +113,13 @@ def test_a_damaged_result_is_made_anew(filled: Path) -> None:
 @settings(deadline=None, max_examples=60)
 def test_two_configurations_have_one_key_exactly_if_they_are_equal(first: dict, second: dict) -> None:
     one, two = parse(first), parse(second)
-    assert (_key(one) == _key(two)) == (one == two)
-    assert _key(one) == _key(parse(one.to_dict()))
+    assert (run_key(one) == run_key(two)) == (one == two)
+    assert run_key(one) == run_key(parse(one.to_dict()))
 
 
 @pytest.mark.parametrize("change", [{"run__seed": 7}, {"privacy__epsilon": 1.0000001}, {"data__split": "validation"}])
 def test_another_seed_or_setting_is_another_key(change: dict[str, Any]) -> None:
-    assert _key(tiny(**change)) != _key(tiny())
+    assert run_key(tiny(**change)) != run_key(tiny())
 
 
 CHANGES_EVERY_FILE = """
@@ -137,8 +137,8 @@ used = {Path(m.__file__) for n, m in sys.modules.items() if n.split(".")[0] == "
 from fedspd.studies import jobs
 
 def key():
-    jobs._program.cache_clear()
-    return jobs._key(load("proved"))
+    jobs.program_digest.cache_clear()
+    return jobs.run_key(load("proved"))
 
 before, same = key(), []
 for file in sorted(used | {root / "data" / "adult.xz"}):

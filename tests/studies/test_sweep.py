@@ -11,7 +11,7 @@ import pytest
 from fedspd import InputError, run
 from fedspd.studies.grid import SEED
 from fedspd.studies.rows import COLUMNS, Row, check_metric, row_of
-from fedspd.studies.sweep import Sweep, plan_sweep, run_sweep
+from fedspd.studies.sweep import AT_THE_END, Sweep, plan_sweep, run_sweep
 from tests.studies.made import TINY
 
 EPSILON, SCALE = "privacy.epsilon=1,3", "algorithm.step_scale=0.5,2"
@@ -50,7 +50,7 @@ def test_every_point_is_run_with_every_seed_and_each_row_is_the_run_by_itself(fo
     assert kept == 0
     assert list(rows[0]) == ["privacy.epsilon", "algorithm.step_scale", "seed", *COLUMNS]
     point = {"privacy.epsilon": 3.0, "algorithm.step_scale": 2.0}
-    alone = run("proved", TINY | point | {SEED: 8}).summary
+    alone = run("proved", AT_THE_END | TINY | point | {SEED: 8}).summary
     expected = point | {"seed": 8} | row_of(alone)
     assert {name: pytest.approx(value) for name, value in expected.items() if name != "wall_seconds"} == {
         name: value for name, value in rows[-1].items() if name != "wall_seconds"

@@ -15,7 +15,7 @@ from fedspd.experiment import prepare_experiment
 from fedspd.studies import load_studies
 from fedspd.studies.compare import cells
 from fedspd.studies.compare import configuration as compared
-from fedspd.studies.jobs import _key, _write, run_all
+from fedspd.studies.jobs import _write, run_all, run_key
 from fedspd.studies.tuning import GRIDS, POINTS, PROTOCOL, SEEDS, trials, tune
 from tests.studies.made import STEEP, UNSTABLE, result, tiny
 
@@ -115,7 +115,7 @@ def test_the_best_mean_wins_not_the_best_seed_and_not_the_best_of_the_worst(cach
     made = trials(STEEP)
     for place, trial in enumerate(made):
         reached = REACHED.get(place // len(SEEDS), (0.1,) * len(SEEDS))[place % len(SEEDS)]
-        _write(_key(trial), result({"test_accuracy": reached}, test_accuracy=np.zeros(2)))
+        _write(run_key(trial), result({"test_accuracy": reached}, test_accuracy=np.zeros(2)))
     assert tune([STEEP]) == [GRIDS["dp-sgd"][3]]
     assert len(list(cache.iterdir())) == len(made), "nothing was run"
 

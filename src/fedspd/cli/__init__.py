@@ -37,6 +37,8 @@ Examples:
     fedspd run published --set privacy.epsilon=3 --set run.participants=50
 
     fedspd run my.toml --out runs/first --json
+
+    fedspd run my.toml --engine jax --hosts 192.0.2.1:9000,2,0
 """
 
 
@@ -59,6 +61,14 @@ def run(
         Path | None,
         typer.Option("--ledger", help="charge this ledger, shared with other runs; default: one in the run folder"),
     ] = None,
+    engine: Annotated[str | None, typer.Option(help="auto, numpy or jax; short for --set run.engine=...")] = None,
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS:PORT,COUNT,NUMBER",
+            help="be process NUMBER (from 0) of COUNT that share this run's clients; process 0 listens and writes",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the summary as JSON and nothing else")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="print nothing but errors")] = False,
 ) -> None:
@@ -68,7 +78,10 @@ def run(
     from fedspd.results import RunFolder, to_json
 
     overrides = dict(configuration.parse_override(text) for text in settings or [])
-    config = configuration.load(source, overrides)
+    config = configuration.load(source, overrides | ({} if engine is None else {"run.engine": engine}))
+    if hosts is not None and join_hosts(hosts, config, ledger) > 0:
+        experiment.run(config)
+        return
     target = RunFolder(folder or default_folder(source))
     with ExitStack() as stack:
         staging = cache(lambda: stack.enter_context(target.staged()))
@@ -104,6 +117,27 @@ plan.register(app)
 studies.register(app)
 sweep.register(app)
 report.register(app)
+
+
+def join_hosts(hosts: str, config: configuration.Config, ledger: Path | None) -> int:
+    """Meet the other processes; the number of this one."""
+    from fedspd.engine.compiled.session import join
+
+    try:
+        coordinator, count, number = hosts.split(",")
+        processes, process = int(count), int(number)
+    except ValueError:
+        raise InputError(f"--hosts must look like 192.0.2.1:9000,2,0, got {hosts!r}.") from None
+    if not 0 <= process < processes:
+        raise InputError(
+            f"--hosts must number its processes from 0 to below their count, got {process} of {processes}."
+        )
+    if config.run.engine != "jax":
+        raise InputError(f"--hosts needs the engine jax, got {config.run.engine!r}; add --engine jax.")
+    if ledger is not None:
+        raise InputError("--hosts cannot charge a ledger that other runs share, got --ledger; leave one of them out.")
+    join(coordinator, processes, process)
+    return process
 
 
 def default_folder(source: str) -> Path:

@@ -64,5 +64,5 @@ def _mapped(path: Path) -> np.ndarray:
     return array
 
 
-def _new(path: Path, kind: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+def _new(path: Path, kind: np.dtype, shape: tuple[int, ...]) -> np.memmap:
     return np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=shape)

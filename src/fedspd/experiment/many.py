@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -72,7 +73,8 @@ def _run_apart(numbered: list[tuple[int, Config]]) -> Iterator[tuple[int, Run]]:
     # Neighbors differ in their seed only: together they share what a worker remembers of a plan.
     size = max(1, min(CHUNK, len(numbered) // (2 * workers)))
     # Started afresh rather than forked: a fork of a process with threads may hang.
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent) as pool:
         try:
             jobs = [pool.submit(_run_some, numbered[begin : begin + size]) for begin in range(0, len(numbered), size)]
             for job in as_completed(jobs):
@@ -80,6 +82,18 @@ def _run_apart(numbered: list[tuple[int, Config]]) -> Iterator[tuple[int, Run]]:
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def _end_with_parent() -> None:
+    """A killed parent cannot tell its workers; each watches it instead."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _run_some(numbered: list[tuple[int, Config]]) -> list[tuple[int, Run]]:

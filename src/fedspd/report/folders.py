@@ -14,6 +14,7 @@ from fedspd.errors import InputError
 from fedspd.report.page import Page, from_json, join
 from fedspd.report.runs import RecordedRun, runs_page
 from fedspd.results import RunFolder
+from fedspd.studies.rows import SWEEP_FILE
 
 RUN_FILES = ("config.toml", "summary.json", "environment.json", "history.csv")
 STUDY_FILE = "page.json"
@@ -80,7 +81,14 @@ def _read_study(folder: Path) -> Page:
 
 
 def study_folder(folder: Path) -> RunFolder:
-    """Where a study will be written: a new folder, or one that holds a page that a study wrote."""
+    """Where a study will be written: a new folder, or one that holds a page that a study wrote.
+
+    A sweep's folder holds rows that may have taken long, so it is never replaced.
+    """
+    if (folder / SWEEP_FILE).exists():
+        raise InputError(
+            f"the output folder must be new or hold an earlier study, got the sweep {folder}; name another."
+        )
     try:
         _read_study(folder)
     except InputError:

@@ -30,7 +30,7 @@ class Result:
 
 def run_all(configs: Sequence[Config], on_run: Callable[[], Any] = lambda: None) -> list[Result]:
     """The results in the order of the configurations; equal ones are run once, known ones not at all."""
-    keys = [_key(config) for config in configs]
+    keys = [run_key(config) for config in configs]
     waiting = dict(zip(keys, configs, strict=True))
     found: dict[str, Result] = {}
     for key in list(waiting):
@@ -74,15 +74,16 @@ def _read(key: str) -> Result | None:
         return None
 
 
-def _key(config: Config) -> str:
+def run_key(config: Config) -> str:
     """Of every setting and of the program: a changed method never finds an old result."""
-    digest = hashlib.blake2b(_program(), digest_size=16)
+    digest = hashlib.blake2b(program_digest(), digest_size=16)
     digest.update(repr(config).encode())
     return digest.hexdigest()
 
 
 @cache
-def _program() -> bytes:
+def program_digest() -> bytes:
+    """Of every source file that a result depends on."""
     digest = hashlib.blake2b(digest_size=16)
     root = Path(str(files("fedspd")))
     for room in ROOMS:

@@ -43,6 +43,7 @@ COLUMNS: dict[str, type] = {
     "consensus_error": float,
     "clipped_share": float,
     "criterion": float,
+    "engine": str,
     "wall_seconds": float,
 }
 """What a row says of a run, beside its settings and its seed."""

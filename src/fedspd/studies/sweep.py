@@ -13,10 +13,15 @@ from fedspd.config import Config, changed, load
 from fedspd.errors import InputError
 from fedspd.experiment.many import run_many
 from fedspd.studies.grid import SEED, Axis, parse_grid, points
-from fedspd.studies.jobs import _key, _program
+from fedspd.studies.jobs import program_digest, run_key
 from fedspd.studies.rows import Row, append_row, begin_rows, check_folder, read_rows, row_of
 
 MOST = 1_000_000  # runs
+AT_THE_END = {
+    "metrics.lagrangian": False, "metrics.criterion": False, "metrics.spent_every_round": False,
+    "metrics.objective_every": 1_000_000,
+}  # fmt: skip
+"""A sweep keeps what its runs end with, so nothing costly is measured on the way unless it is set."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Sweep:
         """What it is, ready for TOML: it decides whether a folder can be continued."""
         varied = {SEED, *(axis.name for axis in self.axes)}
         return {
-            "program": _program().hex(),
+            "program": program_digest().hex(),
             "seeds": [self.seeds[0], self.seeds[-1]],
             "grid": {axis.name: list(axis.values) for axis in self.axes},
             "fixed": {
@@ -67,7 +72,7 @@ def plan_sweep(
     for axis in axes:
         if axis.name in overrides:
             raise InputError(f"a setting is fixed or varied, got both --set and --grid for {axis.name}; leave one out.")
-    base = load(source, overrides)
+    base = load(source, AT_THE_END | dict(overrides))
     begin = base.run.seed if first is None else first
     runs = seeds
     for axis in axes:
@@ -88,7 +93,7 @@ def run_sweep(
         InputError: the folder holds something else, or a run cannot be made as asked for. Finished runs are kept.
     """
     declared = sweep.declared()
-    keys = [_key(config) for config in sweep.configs]
+    keys = [run_key(config) for config in sweep.configs]
     check_folder(folder, declared, keys)
     found = read_rows(folder)
     waiting = [place for place, key in enumerate(keys) if key not in found]

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from fedspd.studies.reproduce import Lines, Reproduced
 
@@ -113,6 +112,8 @@ def _trend(values: np.ndarray) -> Test:
     """Page's test that values (seeds, curves) rise from curve to curve."""
     if len(values) < 2 or not np.isfinite(values).all() or np.all(values == values[:, :1]):
         return Test(np.nan, np.nan)
+    from scipy import stats  # takes a second to import
+
     return Test(*(float(stats.page_trend_test(sign * values).pvalue) for sign in (1, -1)))
 
 
@@ -127,6 +128,8 @@ def _student(values: np.ndarray) -> float:
         return np.nan
     if np.all(values == values[0]):
         return 0.0 if values[0] > 0 else 1.0
+    from scipy import stats  # takes a second to import
+
     return float(stats.ttest_1samp(values, 0.0, alternative="greater").pvalue)  # pyright: ignore
 
 
