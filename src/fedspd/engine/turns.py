@@ -1,6 +1,7 @@
 """Who takes part in which round: decided on public counts and paid for, before any record is touched."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -33,11 +34,16 @@ def turns(simulation: Simulation, books: Books) -> Iterator[Turn]:
 
 def choose(simulation: Simulation, round: int, books: Books) -> np.ndarray:
     """Who is asked to take part: uniformly among those with budget left, all of them if they are few."""
-    rng = draws.stream(simulation.seed, "participation", 1 if simulation.same_participants else round)
-    count = min(simulation.participants, books.with_budget)
+    clients, count = len(books.may_take_part), min(simulation.participants, books.with_budget)
     if simulation.same_participants:
-        chosen = draws.participants(rng, len(books.may_take_part), simulation.participants)
+        chosen = _drawn(simulation.seed, 1, clients, simulation.participants)
         return chosen[books.may_take_part[chosen]]
-    if books.with_budget == len(books.may_take_part):
-        return draws.participants(rng, books.with_budget, count)
-    return np.flatnonzero(books.may_take_part)[draws.participants(rng, books.with_budget, count)]
+    chosen = _drawn(simulation.seed, round, books.with_budget, count)
+    return chosen if books.with_budget == clients else np.flatnonzero(books.may_take_part)[chosen]
+
+
+@lru_cache(maxsize=2048)  # runs of a sweep that share a seed have the same participants
+def _drawn(seed: int, round: int, clients: int, count: int) -> np.ndarray:
+    chosen = draws.participants(draws.stream(seed, "participation", round), clients, count)
+    chosen.flags.writeable = False
+    return chosen

@@ -27,32 +27,24 @@ def without_replacement(keys: Any, sizes: Any, count: int) -> Any:
     """For each of stacked clients an ordered uniform sample of `count` records, no record twice.
 
     Step i of Fisher and Yates' shuffle swaps place i with a place drawn from those not yet passed. Only places
-    that a swap has touched hold another record than their own, so these alone are remembered: the cost grows
-    with the square of `count`, and not with the shard.
+    that a swap has touched hold another record than their own: what each swap added to its target is remembered,
+    and a place holds its own number plus all that was added to it. The cost grows with the square of `count`,
+    and not with the shard.
     """
     steps = jnp.arange(count, dtype=jnp.int32)
+    # clients stand last, so that they are looked up together
+    targets = jax.vmap(lambda key, size: steps + _below(size - steps, key), out_axes=1)(keys, sizes)
 
-    def targets_of(key: Any, size: Any) -> Any:
-        return steps + _below(size - steps, key)
-
-    targets = jax.vmap(targets_of, out_axes=1)(keys, sizes)  # clients stand last, so that they are looked up together
+    def held(added: Any, place: Any) -> Any:
+        return place + jnp.sum(jnp.where(targets == place, added, 0), axis=0, dtype=jnp.int32)
 
     def swap(step: Any, state: Any) -> Any:
-        touched, holds, drawn = state
-        target = targets[step]
-        found = touched == target
-        drawn = drawn.at[step].set(_held(found, holds, target))
-        holds = holds.at[step].set(_held(touched == step, holds, step))
-        return jnp.where(found, NOBODY, touched).at[step].set(target), holds, drawn
+        added, drawn = state
+        found, moved = held(added, targets[step]), held(added, step.astype(jnp.int32))
+        return added.at[step].set(moved - found), drawn.at[step].set(found)
 
-    nothing = jnp.full(targets.shape, NOBODY, jnp.int32)
-    return jax.lax.fori_loop(0, count, swap, (nothing, nothing, nothing))[2].T
-
-
-def _held(found: Any, holds: Any, place: Any) -> Any:
-    """The record at a place: its own, or what a swap has put there."""
-    own = jnp.asarray(place, jnp.int32)
-    return own + jnp.sum(jnp.where(found, holds - own, 0), axis=0, dtype=jnp.int32)
+    nothing = jnp.zeros_like(targets)
+    return jax.lax.fori_loop(0, count, swap, (nothing, nothing))[1].T
 
 
 def _below(bounds: Any, key: Any) -> Any:
