@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from typing import Any, NamedTuple
 
 import jax
@@ -15,8 +16,9 @@ from fedspd.engine.draws import NOBODY
 from fedspd.engine.round import play
 from fedspd.typing import Batches
 
-BLOCK = 256  # participants whose records are drawn together on a CPU
-ABREAST = 4  # lanes side by side on a CPU, whose caches hold no more
+BLOCK = 256  # participants whose draws are made together on a CPU
+AHEAD = 1 << 23  # normals of a lane that are drawn before its first round, 32 MiB
+ABREAST = 3  # lanes side by side on a CPU, whose caches hold no more
 MEASURED = 32  # lanes whose models are measured together on other devices
 
 
@@ -43,7 +45,9 @@ def all_rounds(
     """
     turns = lane.turns
     if turns.records is None and shape.drawing != "whole shard":
-        turns = turns._replace(records=_records(shape, lane.seed, turns))  # ahead of the rounds, in one go
+        turns = turns._replace(records=_ahead(shape, lane.seed, turns, _records))
+    if turns.normals is None and shape.rounds * shape.places * prod(shape.matrix) <= AHEAD:
+        turns = turns._replace(normals=_ahead(shape, lane.seed, turns, _normals))
     start = put_together(shape.form, lane.numbers, turns.inverse_steps[0]).start(
         jnp.zeros((shape.clients, *shape.matrix), shape.kind)
     )
@@ -63,7 +67,7 @@ def _round(
     keys = jax.vmap(partial(draws.key, lane.seed, turn.round))(turn.client)
     noise = turn.normals
     if noise is None:
-        noise = jax.vmap(lambda key: draws.normals(key, shape.matrix, shape.kind))(keys)
+        noise = _normals(shape, keys, turn.size)
     played = play(
         algorithm, heard, states, _batches(shape, turn, keys, features, labels), turn.scale[:, None, None], noise
     )
@@ -82,26 +86,36 @@ def _round(
     return (server, clients, replies), Left(algorithm.model(server), told.inverse_step, clipped, points)
 
 
-def _records(shape: Shape, seed: Any, turns: Turns) -> Any:
-    """(rounds, places, steps, batch) of all rounds, drawn in blocks that fit a core's cache."""
-    count, rows = shape.steps * shape.batch, shape.rounds * shape.places
+def _ahead(shape: Shape, seed: Any, turns: Turns, drawn: Callable[[Shape, Any, Any], Any]) -> Any:
+    """(rounds, places, ...): draws of all rounds in blocks that fit a cache, which is sooner done than round by round."""
 
     def block(part: Any) -> Any:
         rounds, clients, sizes = part
-        keys = jax.vmap(partial(draws.key, seed))(rounds, clients)
-        match shape.drawing:
-            case "some":
-                return draws.without_replacement(keys, sizes, count)
-            case "all":
-                return jax.vmap(lambda key, size: draws.shuffled(key, size, shape.width)[:count])(keys, sizes)
-            case _:
-                return jax.vmap(partial(draws.with_replacement, count=count))(keys, sizes)
+        return drawn(shape, jax.vmap(partial(draws.key, seed))(rounds, clients), sizes)
 
+    rows = shape.rounds * shape.places
     size = min(rows, BLOCK if jax.default_backend() == "cpu" else rows)
     flat = (jnp.broadcast_to(turns.round[:, None], turns.client.shape), turns.client, turns.size)
-    blocks = jax.tree.map(lambda array: jnp.resize(array, (-(-rows // size), size)), flat)
-    drawn = jax.lax.map(block, blocks).reshape(-1, count)[:rows]
-    return drawn.reshape(shape.rounds, shape.places, shape.steps, shape.batch)
+    found = jax.lax.map(block, jax.tree.map(lambda array: jnp.resize(array, (-(-rows // size), size)), flat))
+    return found.reshape(-1, *found.shape[2:])[:rows].reshape(shape.rounds, shape.places, *found.shape[2:])
+
+
+def _records(shape: Shape, keys: Any, sizes: Any) -> Any:
+    """(participants, steps, batch)."""
+    count = shape.steps * shape.batch
+    match shape.drawing:
+        case "some":
+            drawn = draws.without_replacement(keys, sizes, count)
+        case "all":
+            drawn = jax.vmap(lambda key, size: draws.shuffled(key, size, shape.width)[:count])(keys, sizes)
+        case _:
+            drawn = jax.vmap(partial(draws.with_replacement, count=count))(keys, sizes)
+    return drawn.reshape(-1, shape.steps, shape.batch)
+
+
+def _normals(shape: Shape, keys: Any, sizes: Any) -> Any:
+    """(participants, columns, outputs)."""
+    return jax.vmap(lambda key: draws.normals(key, shape.matrix, shape.kind))(keys)
 
 
 def _batches(shape: Shape, turn: Turns, keys: Any, features: Any, labels: Any) -> Batches:
