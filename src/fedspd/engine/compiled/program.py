@@ -87,7 +87,7 @@ def _round(
 
 
 def _ahead(shape: Shape, seed: Any, turns: Turns, drawn: Callable[[Shape, Any, Any], Any]) -> Any:
-    """(rounds, places, ...): draws of all rounds in blocks that fit a cache, which is sooner done than round by round."""
+    """(rounds, places, ...): draws of all rounds, in blocks that fit a cache: faster than round by round."""
 
     def block(part: Any) -> Any:
         rounds, clients, sizes = part
