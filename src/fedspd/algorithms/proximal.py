@@ -44,9 +44,12 @@ def proximal_steps(
     keep, anchor = inverse_step * step_size, (penalty * center + dual) * step_size
     x, total, clipped = start, xp.zeros_like(start), 0.0
     local_steps = batches.features.shape[1]
+    squares = xp.vecdot(batches.features, batches.features)  # of all steps in one call
+    divisors = batches.divisors / step_size  # so that the step size multiplies batches, which are small
     for step in range(local_steps):
-        gradient = objective.gradient(x, batches.features[:, step, ...], batches.labels[:, step, ...], batches.divisors)
-        x = objective.regularizer.prox(keep * x + anchor - step_size * gradient.mean, step_size)
+        features, labels = batches.features[:, step, ...], batches.labels[:, step, ...]
+        gradient = objective.gradient(x, features, labels, divisors, squares[:, step, ...])
+        x = objective.regularizer.prox(keep * x + anchor - gradient.mean, step_size)
         total = total + x
         clipped = clipped + gradient.clipped
     return Steps(total / local_steps, x, clipped / local_steps)

@@ -38,9 +38,11 @@ def scores(loss: Loss, features: Array, models: Array) -> Any:
 
 def right(loss: Loss, features: Array, labels: Array, models: Array) -> Any:
     """How many records each model predicts the label of."""
-    return array_namespace(features).count_nonzero(
-        loss.predict(scores(loss, features, models)) == labels[:, None], axis=0
-    )
+    xp = array_namespace(features)
+    predicted = loss.predict(scores(loss, features, models))
+    # comparing truth values with integers would widen all of them first
+    classes: Any = (labels == 1) if predicted.dtype == xp.bool else labels
+    return xp.count_nonzero(predicted == classes[:, None], axis=0)
 
 
 def accuracies(loss: Loss, test: Table, models: np.ndarray, each: Each = map) -> np.ndarray:

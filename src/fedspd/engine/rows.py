@@ -10,7 +10,7 @@ def gather(table: Any, rows: np.ndarray) -> Any:
     """The rows of some clients, as a table of the same type."""
     if isinstance(table, tuple):
         return _rebuild(table, (gather(field, rows) for field in table))
-    return table[rows]
+    return table.take(rows, axis=0)
 
 
 def scatter(table: Any, rows: np.ndarray, values: Any) -> None:

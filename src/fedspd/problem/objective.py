@@ -29,7 +29,9 @@ class Objective:
     regularizer: Regularizer
     clip_norm: float
 
-    def gradient(self, weights: Array, features: Array, labels: Array, divisors: Array) -> Gradient:
+    def gradient(
+        self, weights: Array, features: Array, labels: Array, divisors: Array, squares: Any = None
+    ) -> Gradient:
         r"""Sum of the clipped record gradients over the batch size, $\frac1b\sum_j g_j\min(1, G/\|g_j\|)$.
 
         Args:
@@ -37,11 +39,14 @@ class Objective:
             features: (..., records, columns).
             labels: (..., records).
             divisors: (...), the nominal batch size b, whatever number of records the batch holds.
+            squares: (..., records), the squared norms of the features, where they are known already.
 
         Guarantees:
             Replacing one of the records moves the mean by at most 2G/b.
         """
-        return self._clipped(weights, features, labels, divisors, lambda norms: self.clip_norm)
+        if squares is None:
+            squares = array_namespace(features).vecdot(features, features)
+        return self._clipped(weights, features, labels, divisors, squares, lambda norms: self.clip_norm)
 
     def median_gradient(self, weights: Array, features: Array, labels: Array, divisors: Array) -> Gradient:
         """The same, clipped to the (lower) median norm of each batch: a statistic of the records.
@@ -49,7 +54,8 @@ class Objective:
         Where half of a batch has no gradient at all the bound is not zero but tiny.
         """
         xp = array_namespace(weights)
-        records = xp.sum(xp.astype(xp.vecdot(features, features) > 0, weights.dtype), axis=-1, keepdims=True)
+        squares = xp.vecdot(features, features)
+        records = xp.sum(xp.astype(squares > 0, weights.dtype), axis=-1, keepdims=True)
         places = xp.arange(features.shape[-2], dtype=weights.dtype)
         middle = features.shape[-2] - records + xp.floor((records - 1) / 2)  # rows of zeros, no records, come first
 
@@ -57,19 +63,23 @@ class Objective:
             at_middle = xp.where(places == middle, xp.sort(norms, axis=-1), xp.zeros_like(norms))
             return xp.maximum(xp.sum(at_middle, axis=-1, keepdims=True), xp.full_like(records, LEAST_MEDIAN))
 
-        return self._clipped(weights, features, labels, divisors, median)
+        return self._clipped(weights, features, labels, divisors, squares, median)
 
     def _clipped(
-        self, weights: Array, features: Array, labels: Array, divisors: Array, bound_of: Callable[[Any], Any]
+        self,
+        weights: Array,
+        features: Array,
+        labels: Array,
+        divisors: Array,
+        squares: Any,
+        bound_of: Callable[[Any], Any],
     ) -> Gradient:
         xp = array_namespace(weights)
         slopes = self.loss.slopes(xp.matmul(features, self.loss.contrast(weights)), labels)
-        squares = xp.vecdot(features, features)
         norms = xp.sqrt(self.loss.stretch * squares * xp.vecdot(slopes, slopes))
         bound = bound_of(norms)
-        shrink = 1.0 / xp.maximum(norms / bound, 1.0)
-        share = shrink / divisors[..., None]
-        mean = self.loss.spread(xp.matmul(xp.matrix_transpose(features), slopes * share[..., None]))
+        over = xp.maximum(norms / bound, 1.0) * divisors[..., None]
+        mean = self.loss.spread(xp.matmul(xp.matrix_transpose(features), slopes / over[..., None]))
         longer, records = (xp.sum(xp.astype(those, norms.dtype), axis=-1) for those in (norms > bound, squares > 0))
         return Gradient(mean, norms, bound, longer / xp.maximum(records, xp.ones_like(records)))
 

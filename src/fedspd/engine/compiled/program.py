@@ -68,9 +68,9 @@ def _round(
     noise = turn.normals
     if noise is None:
         noise = _normals(shape, keys, turn.size)
-    played = play(
-        algorithm, heard, states, _batches(shape, turn, keys, features, labels), turn.scale[:, None, None], noise
-    )
+    batches = _batches(shape, turn, keys, features, labels)
+    # a compiler would otherwise compute what was played anew for each of its uses
+    played = jax.lax.optimization_barrier(play(algorithm, heard, states, batches, turn.scale[:, None, None], noise))
     present = collect(turn.present).astype(jnp.float64)
     precise = (collect(stack).astype(jnp.float64) for stack in (played.replies, previous))
     merged = algorithm.merge(server, told, *precise, present)
@@ -135,11 +135,12 @@ def run_and_measure(
 ) -> tuple[Left, Any]:
     """Stacked lanes, side by side as far as the device gains by it, and how many test records their models predict."""
     on_cpu, count = jax.default_backend() == "cpu", len(lanes.seed)
-    left = jax.lax.map(
-        lambda lane: all_rounds(shape, lane, features, labels),
-        lanes,
-        batch_size=min(count, ABREAST if on_cpu else count),
-    )
+    if count == 1:  # what was made for several would be slower
+        alone = all_rounds(shape, jax.tree.map(lambda array: array[0], lanes), features, labels)
+        left = jax.tree.map(lambda array: jnp.asarray(array)[None], alone)
+    else:
+        abreast = min(count, ABREAST) if on_cpu else count
+        left = jax.lax.map(lambda lane: all_rounds(shape, lane, features, labels), lanes, batch_size=abreast)
     loss = put_together(shape.form, lanes.numbers[0], lanes.turns.inverse_steps[0, 0]).objective.loss
 
     def measured(lane: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedspd.algorithms import PrimalDual
+from fedspd.data import Shards
 from fedspd.engine.books import Books, Gate
 from fedspd.engine.compiled.lanes import Lane, Shape, make_lane, shape_of
 from fedspd.engine.compiled.program import Left, run_and_measure
@@ -112,17 +114,19 @@ def _played(shape: Shape, lanes: list[Lane], size: int, tables: tuple[Any, ...],
 
 def _tables(simulations: list[Simulation], kind: str) -> tuple[tuple[Any, Any], list[int]]:
     """All distinct tables of records below each other, and the row where each simulation's begins."""
-    begins: dict[int, int] = {}
-    distinct, rows = [], 0
+    begins: dict[Shards, int] = {}
+    rows = 0
     for simulation in simulations:
-        shards = simulation.shards
-        if id(shards) not in begins:
-            begins[id(shards)] = rows
-            distinct.append(shards)
-            rows += len(shards.labels)
-    features = np.concatenate([shards.features.astype(kind, copy=False) for shards in distinct])
-    labels = np.concatenate([shards.labels for shards in distinct])
-    return (jnp.asarray(features), jnp.asarray(labels)), [begins[id(one.shards)] for one in simulations]
+        if simulation.shards not in begins:
+            begins[simulation.shards] = rows
+            rows += len(simulation.shards.labels)
+    return _on_device(tuple(begins), kind), [begins[one.shards] for one in simulations]
+
+
+@lru_cache(maxsize=1)  # lots of a sweep, and runs in turn, mostly use the same records
+def _on_device(tables: tuple[Shards, ...], kind: str) -> tuple[Any, Any]:
+    features = np.concatenate([shards.features.astype(kind, copy=False) for shards in tables])
+    return jnp.asarray(features), jnp.asarray(np.concatenate([shards.labels for shards in tables]))
 
 
 def _test_tables(simulations: list[Simulation], kind: str) -> tuple[tuple[Any, Any], list[int]]:
