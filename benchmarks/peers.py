@@ -2,9 +2,8 @@
 
 N 100 clients of 325 records, softmax on 81 features, K 20 per round, 5 local steps of 10 records, 100 rounds, Gaussian
 noise on every upload, test accuracy on 16,281 rows after every round; the same for 10 seeds; and 10,000 clients with
-K 1000 and 20 rounds. This project runs FedSPD-DP as published, with the noise of a total epsilon of 1. The others run
-federated averaging (APPFL also IIADMM) with far less noise, so that their accuracy shows whether they learn:
-accuracies of this project and of the others are not to be compared.
+K 1000 and 20 rounds. This project runs FedSPD-DP as published, without intercept; the others run federated averaging
+(APPFL also IIADMM) with one. All add little noise. An accuracy shows that a row learns, no more: step sizes differ.
 
 Each framework is installed from PyPI into an environment of its own, thrown away at the end, and runs in a network
 namespace that has a loopback and nothing else. What does not install or does not run is a row that says why.

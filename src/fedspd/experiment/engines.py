@@ -1,4 +1,4 @@
-"""Which engine runs what: a rule on sizes alone, measured by `make bench`."""
+"""Which engine runs what: a rule on sizes alone, with constants measured by `make bench` and `make bench-limit`."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,10 +9,10 @@ from fedspd.engine.books import Gate
 from fedspd.engine.compiled.session import installed, session
 from fedspd.privacy import POISSON
 
-ROUND_SECONDS = 5e-4  # of NumPy per round, whatever its size
-RECORD_SECONDS = 4e-7  # of NumPy per record of a round
-GAIN = 2.0  # how much faster JAX is on the same CPU, once compiled
-COMPILE_SECONDS = 8.0
+ROUND_SECONDS = 1e-3  # of NumPy per round, whatever its size: benchmarks/limit.py, K 20
+RECORD_SECONDS = 6e-7  # of NumPy per record of a round: benchmarks/limit.py, K 1000
+GAIN = 2.0  # how much faster JAX is on the same CPU, once compiled: benchmarks/speed.py
+COMPILE_SECONDS = 8.0  # importing JAX and compiling one shape
 ACCELERATORS = ("/dev/nvidia0", "/dev/kfd", "/dev/accel0")
 
 
