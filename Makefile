@@ -6,6 +6,8 @@ FIGURE ?= all
 SEEDS ?= 10
 ONLY ?=
 CLIENTS ?= 1000000
+SIZES ?= 20,100,1000,10000
+PEERS ?=
 
 .PHONY: help demo test check lint types imports browser bench bench-limit bench-scale bench-throughput bench-peers \
 	utility reproduce compare figures clean
@@ -50,8 +52,8 @@ browser: ## install Chromium for the browser tests, where Debian's packages can 
 bench: $(VENV)/.installed-dev ## time the paper's run and 10,000 clients, against the committed figures
 	$(BIN)/python benchmarks/speed.py
 
-bench-limit: $(VENV)/.installed-dev ## time of a round against the roofline of this machine
-	$(BIN)/python benchmarks/limit.py
+bench-limit: $(VENV)/.installed-dev ## time of a round against the roofline of this machine (SIZES=20,100,1000,10000)
+	$(BIN)/python benchmarks/limit.py --sizes $(SIZES)
 
 bench-scale: $(VENV)/.installed ## a million clients: time and memory of a round (CLIENTS=1000000)
 	$(BIN)/python benchmarks/scale.py --clients $(CLIENTS)
@@ -59,8 +61,8 @@ bench-scale: $(VENV)/.installed ## a million clients: time and memory of a round
 bench-throughput: $(VENV)/.installed-dev ## compiled runs per second of a sweep (SEEDS=10 for each of 21 points)
 	$(BIN)/python benchmarks/throughput.py --seeds $(SEEDS)
 
-bench-peers: $(VENV)/.installed-dev ## the same job on other frameworks, each in an environment of its own
-	$(BIN)/python benchmarks/peers.py
+bench-peers: $(VENV)/.installed-dev ## the same job on other frameworks, each in an environment of its own (PEERS="--only pfl")
+	$(BIN)/python benchmarks/peers.py $(PEERS)
 
 utility: $(VENV)/.installed ## accuracy on Adult at end-to-end budgets, with standard errors
 	$(BIN)/python benchmarks/utility.py
