@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from fedspd import InputError, config, run
+from fedspd.engine.compiled.session import installed
 from fedspd.experiment import prepare_experiment
 from fedspd.experiment.engines import ACCELERATORS, pick_engine
 from fedspd.experiment.many import run_many
 from fedspd.privacy.ledger import Ledger
 from tests.command import SCRIPT, environment, run_all, run_script
 
-pytest.importorskip("jax")
+pytestmark = pytest.mark.skipif(not installed(), reason="JAX is not installed")
 QUICK = {"run.rounds": 3, "metrics.criterion": False, "metrics.lagrangian": False, "metrics.objective_every": 0}
 SHORT = ["--set", "metrics.criterion=false", "--set", "run.rounds=3"]
 without_gpu = pytest.mark.skipif(any(Path(name).exists() for name in ACCELERATORS), reason="an accelerator is here")

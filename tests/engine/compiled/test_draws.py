@@ -6,19 +6,23 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedspd.engine.compiled.session import session
+from fedspd.engine.compiled.session import installed, session
 from fedspd.engine.draws import NOBODY
 
-jax = pytest.importorskip("jax")
+pytestmark = pytest.mark.skipif(not installed(), reason="JAX is not installed")
 
 
 def keys(count: int, seed: int = 0) -> object:
+    import jax
+
     from fedspd.engine.compiled import draws
 
     return jax.vmap(lambda client: draws.key(seed, 1, client))(np.arange(count))
 
 
 def sampled(trials: int, size: int, count: int) -> np.ndarray:
+    import jax
+
     from fedspd.engine.compiled import draws
 
     with session():
@@ -57,6 +61,8 @@ def test_a_shard_of_a_billion_records_costs_no_more_than_a_small_one() -> None:
 
 
 def test_normals_have_deviation_one_and_not_two_percent_more_or_less_and_are_fresh_for_every_client() -> None:
+    import jax
+
     from fedspd.engine.compiled import draws
 
     with session():
@@ -78,6 +84,8 @@ def test_a_client_draws_the_same_whoever_plays_beside_it() -> None:
 
 @pytest.mark.parametrize("steps", [1, 3])
 def test_a_whole_shard_is_dealt_out_once_and_evenly(steps: int) -> None:
+    import jax
+
     from fedspd.engine.compiled import draws
 
     with session():
@@ -89,6 +97,8 @@ def test_a_whole_shard_is_dealt_out_once_and_evenly(steps: int) -> None:
 
 
 def test_a_shuffled_shard_puts_every_record_in_every_batch_equally_often() -> None:
+    import jax
+
     from fedspd.engine.compiled import draws
 
     with session():

@@ -8,14 +8,14 @@ import pytest
 
 from fedspd import InputError
 from fedspd.engine import Outcome, Simulation, simulate
-from fedspd.engine.compiled.session import session
+from fedspd.engine.compiled.session import installed, session
 from fedspd.engine.simulate import draw
 from fedspd.privacy import POISSON, WITH_REPLACEMENT, WITHOUT_REPLACEMENT, Sampling, plan_as_published, plan_proved
 from tests.algorithms.test_contract import METHODS, PROVED, Setting, every_method
 from tests.algorithms.test_fedspd_published import small_problem
 from tests.engine.test_budgets import proved
 
-jax = pytest.importorskip("jax")
+pytestmark = pytest.mark.skipif(not installed(), reason="JAX is not installed")
 
 
 def compiled(run: Simulation, kind: Any = np.float64, own_draws: bool = False) -> Outcome:

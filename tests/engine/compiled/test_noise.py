@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 from fedspd.engine import Simulation
-from fedspd.engine.compiled.session import session
+from fedspd.engine.compiled.session import installed, session
 from tests.engine.test_budgets import proved
 
-jax = pytest.importorskip("jax")
+pytestmark = pytest.mark.skipif(not installed(), reason="JAX is not installed")
 
 
 def silent(rounds: int, seed: int) -> Simulation:

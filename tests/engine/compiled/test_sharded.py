@@ -9,7 +9,9 @@ import sys
 import numpy as np
 import pytest
 
-pytest.importorskip("jax")
+from fedspd.engine.compiled.session import installed
+
+pytestmark = pytest.mark.skipif(not installed(), reason="JAX is not installed")
 
 SCRIPT = """
 import json, sys
