@@ -22,6 +22,14 @@ class Trace(NamedTuple):
     clipped_share: np.ndarray  # mean over the participants
 
 
+def require_rounds(played: list[Turn]) -> None:
+    """Refuse a run in which nobody could take part."""
+    if not played:
+        raise InputError(
+            "no client had budget for a single round; raise the budget, or name a new ledger with --ledger."
+        )
+
+
 def conclude(
     simulation: Simulation,
     books: Books,
@@ -36,10 +44,7 @@ def conclude(
     Args:
         accuracy: of every round's model, where the engine has measured it already.
     """
-    if not played:
-        raise InputError(
-            "no client had budget for a single round; raise the budget, or name a new ledger with --ledger."
-        )
+    require_rounds(played)
     books.close()
     played[-1] = played[-1]._replace(epsilon_max=books.largest, epsilon_mean=books.total / len(books.epsilon))
     objective, models, rounds = simulation.algorithm.objective, trace.models, len(played)

@@ -6,7 +6,7 @@ from pathlib import Path
 from fedspd.config import Config
 from fedspd.engine import Outcome, Simulation
 from fedspd.engine.books import Gate
-from fedspd.engine.compiled.session import installed, session
+from fedspd.engine.compiled.session import installed, require
 from fedspd.privacy import POISSON
 
 ROUND_SECONDS = 1e-3  # of NumPy per round, whatever its size: benchmarks/limit.py, K 20
@@ -44,7 +44,7 @@ def numpy_seconds(simulation: Simulation) -> float:
 
 def compiled(simulations: Sequence[Simulation], gate: Gate | None = None) -> Iterator[tuple[int, Outcome]]:
     """Outcomes of the JAX engine with the numbers of their simulations, those of one shape together."""
-    with session():
-        from fedspd.engine.compiled.together import simulate_together  # imports JAX, which takes a second
+    require()
+    from fedspd.engine.compiled.together import simulate_together  # imports JAX, which takes a second
 
-        yield from simulate_together(simulations, gate)
+    return simulate_together(simulations, gate)

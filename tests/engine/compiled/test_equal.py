@@ -8,7 +8,7 @@ import pytest
 
 from fedspd import InputError
 from fedspd.engine import Outcome, Simulation, simulate
-from fedspd.engine.compiled.session import installed, session
+from fedspd.engine.compiled.session import installed
 from fedspd.engine.simulate import draw
 from fedspd.privacy import POISSON, WITH_REPLACEMENT, WITHOUT_REPLACEMENT, Sampling, plan_as_published, plan_proved
 from tests.algorithms.test_contract import METHODS, PROVED, Setting, every_method
@@ -21,9 +21,8 @@ pytestmark = pytest.mark.skipif(not installed(), reason="JAX is not installed")
 def compiled(run: Simulation, kind: Any = np.float64, own_draws: bool = False) -> Outcome:
     from fedspd.engine.compiled.together import simulate_together
 
-    with session():
-        handed_in = None if own_draws else lambda round, chosen: draw(run, round, chosen)
-        ((_, outcome),) = simulate_together([run], kind=kind, drawn=handed_in)
+    handed_in = None if own_draws else lambda round, chosen: draw(run, round, chosen)
+    ((_, outcome),) = simulate_together([run], kind=kind, drawn=handed_in)
     return outcome
 
 
@@ -98,8 +97,7 @@ def test_runs_side_by_side_are_the_runs_alone_whatever_their_numbers() -> None:
     weaker = replace(runs[2].algorithm, penalty=0.9, inverse_step=2.0)  # pyright: ignore[reportArgumentType]
     runs[2] = replace(runs[2], algorithm=weaker)
     longer = batched("FedSPD-DP", rounds=6)
-    with session():
-        together = dict(simulate_together([*runs, longer], kind=np.float64))
+    together = dict(simulate_together([*runs, longer], kind=np.float64))
     for number, run in enumerate([*runs, longer]):
         assert_same(together[number], compiled(run, own_draws=True), 1e-10)
     assert not np.allclose(together[0].weights, together[1].weights)
@@ -132,3 +130,23 @@ def test_draws_with_replacement_run_too() -> None:
     run = batched("FedSPD-DP as published", WITH_REPLACEMENT)
     assert_same(simulate(run), compiled(run), 1e-10)
     assert np.isfinite(compiled(run, own_draws=True).weights).all()
+
+
+def test_between_runs_the_callers_own_settings_of_jax_hold() -> None:
+    import jax.numpy as jnp
+
+    from fedspd.engine.compiled.together import simulate_together
+
+    for _ in simulate_together([batched("FedSPD-DP", seed=seed) for seed in (1, 2)]):
+        assert jnp.zeros(1).dtype == jnp.float32
+
+
+def test_a_run_in_which_nobody_has_budget_is_refused() -> None:
+    class Closed:
+        def charge(self, round: int, clients: np.ndarray) -> np.ndarray:
+            return np.zeros(len(clients), bool)
+
+    from fedspd.engine.compiled.together import simulate_together
+
+    with pytest.raises(InputError, match="no client had budget"):
+        list(simulate_together([batched("FedSPD-DP")], Closed()))

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from fedspd.engine import Simulation
-from fedspd.engine.compiled.session import installed, session
+from fedspd.engine.compiled.session import installed
 from tests.engine.test_budgets import proved
 
 pytestmark = pytest.mark.skipif(not installed(), reason="JAX is not installed")
@@ -27,8 +27,7 @@ def released(rounds: int, seeds: int) -> np.ndarray:
     everyone = np.arange(runs[0].shards.clients)
     sensitivity = runs[0].algorithm.sensitivity(1, runs[0].batch_sizes(everyone))
     scale = np.broadcast_to(runs[0].plan.noise_scale(everyone, sensitivity), everyone.shape)
-    with session():
-        outcomes = dict(simulate_together(runs))
+    outcomes = dict(simulate_together(runs))
     weights = np.array([outcomes[number].lagrangian.weights for number in range(seeds)])
     return weights.reshape(seeds, len(everyone), -1) / scale[:, None]
 

@@ -16,19 +16,18 @@ pytestmark = pytest.mark.skipif(not installed(), reason="JAX is not installed")
 SCRIPT = """
 import json, sys
 import numpy as np
-from fedspd.engine.compiled.session import join, session
+from fedspd.engine.compiled.session import join
 from tests.engine.compiled.test_equal import batched
 from tests.engine.test_budgets import proved
 if len(sys.argv) > 1:
     join(sys.argv[1], 2, int(sys.argv[2]))
-with session():
-    import jax
-    from fedspd.engine.compiled.together import simulate_together
-    found = {"devices": jax.device_count()}
-    for name, run in {"batches": batched("FedSPD-DP"), "whole": proved(cap=2, participants=4, rounds=9),
-                      "mean": batched("DP-FedAvg")}.items():
-        (_, outcome), = simulate_together([run], kind=np.float64)
-        found[name] = [outcome.models.tolist(), outcome.history["alfv"].tolist()]
+import jax
+from fedspd.engine.compiled.together import simulate_together
+found = {"devices": jax.device_count()}
+for name, run in {"batches": batched("FedSPD-DP"), "whole": proved(cap=2, participants=4, rounds=9),
+                  "mean": batched("DP-FedAvg")}.items():
+    (_, outcome), = simulate_together([run], kind=np.float64)
+    found[name] = [outcome.models.tolist(), outcome.history["alfv"].tolist()]
 print(json.dumps(found))
 """
 

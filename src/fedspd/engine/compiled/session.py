@@ -14,11 +14,16 @@ def installed() -> bool:
     return find_spec("jax") is not None
 
 
+def require() -> None:
+    """Refuse to go on without JAX."""
+    if not installed():
+        raise InputError("the engine jax needs JAX, got none; install fedspd[jax], or use --engine numpy.")
+
+
 @contextmanager
 def session() -> Iterator[None]:
     """Within it programs may be traced and run; the caller's own JAX settings are left as they are."""
-    if not installed():
-        raise InputError("the engine jax needs JAX, got none; install fedspd[jax], or use --engine numpy.")
+    require()
     import jax
 
     _keep_programs()

@@ -17,7 +17,7 @@ from fedspd.engine.compiled.program import Left, run_and_measure
 from fedspd.engine.compiled.session import session
 from fedspd.engine.compiled.sharded import run_sharded
 from fedspd.engine.diagnostics import Lagrangian, shares
-from fedspd.engine.outcome import Trace, conclude
+from fedspd.engine.outcome import Trace, conclude, require_rounds
 from fedspd.engine.parallel import Each, cores
 from fedspd.engine.simulate import Draw
 from fedspd.engine.simulation import Outcome, Simulation
@@ -57,6 +57,7 @@ def simulate_together(
         shape = shape_of(simulation, kind, drawn is not None)
         books = Books(simulation.plan, simulation.shards.clients, gate, simulation.spent_every_round)
         ready = Ready(number, simulation, books, list(turns(simulation, books)))
+        require_rounds(ready.played)
         groups.setdefault(shape, []).append(ready)
     with cores() as each:
         for shape, group in groups.items():
@@ -79,13 +80,14 @@ def _abreast(shape: Shape, count: int) -> int:
 
 def _run(shape: Shape, group: list[Ready], size: int, drawn: Draw | None, each: Each) -> Iterator[tuple[int, Outcome]]:
     simulations = [ready.simulation for ready in group]
-    records, bases = _tables(simulations, shape.kind)
-    tests, numbers = _test_tables(simulations, shape.kind)
-    lanes = [
-        make_lane(ready.simulation, ready.played, shape, base, test, drawn)
-        for ready, base, test in zip(group, bases, numbers, strict=True)
-    ]
-    found, counts = _played(shape, lanes, size, (*records, *tests), each)
+    with session():
+        records, bases = _tables(simulations, shape.kind)
+        tests, numbers = _test_tables(simulations, shape.kind)
+        lanes = [
+            make_lane(ready.simulation, ready.played, shape, base, test, drawn)
+            for ready, base, test in zip(group, bases, numbers, strict=True)
+        ]
+        found, counts = _played(shape, lanes, size, (*records, *tests), each)
     for place, ready in enumerate(group):
         one: Left = jax.tree.map(lambda array, place=place: array[place], found)
         yield ready.number, _outcome(ready, one, lanes[place], counts[place], each)
@@ -93,7 +95,8 @@ def _run(shape: Shape, group: list[Ready], size: int, drawn: Draw | None, each: 
 
 def _run_over_devices(shape: Shape, ready: Ready, drawn: Draw | None, each: Each) -> tuple[int, Outcome]:
     lane = make_lane(ready.simulation, ready.played, shape, 0, 0, drawn)
-    spread, left = run_sharded(shape, lane, ready.simulation.shards)
+    with session():
+        spread, left = run_sharded(shape, lane, ready.simulation.shards)
     return ready.number, _outcome(ready, left, spread, None, each)
 
 
