@@ -16,6 +16,7 @@ from PIL import Image
 from fedspd import config as configuration
 from fedspd.privacy.ledger import verify
 from fedspd.results import COLUMNS
+from fedspd.settings import describe
 from tests.command import SCRIPT, Finished, environment, run_all
 
 SMALL = ("--set", "run.rounds=3", "--set", "metrics.criterion=false")
@@ -191,7 +192,7 @@ def test_help_shows_examples_that_name_real_commands(done: dict[str, Finished]) 
 
 
 def test_settings_lists_every_key_and_the_presets(done: dict[str, Finished]) -> None:
-    assert all(f"\n{name} " in done["settings"].out for name, _, _ in configuration.describe())
+    assert all(f"\n{name} " in done["settings"].out for name, _, _ in describe())
     assert "Presets: proved, published" in done["settings"].out
 
 

@@ -11,8 +11,9 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedspd.config import SECTIONS, Config, describe, load, parse, parse_override, presets
+from fedspd.config import load, parse, parse_override, presets
 from fedspd.errors import InputError
+from fedspd.settings import SECTIONS, Config, describe
 
 KEYS = [(section, key) for section, kind in SECTIONS.items() for key in fields(kind)]
 

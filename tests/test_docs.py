@@ -20,6 +20,7 @@ import fedspd
 from fedspd import config
 from fedspd.algorithms import Algorithm
 from fedspd.results import COLUMNS
+from fedspd.settings import describe
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "fedspd"
@@ -182,7 +183,7 @@ def test_every_name_in_the_notation_occurs_in_the_file_beside_it() -> None:
 
 def test_the_table_of_settings_is_what_the_program_says() -> None:
     page = "docs/how-to/write-a-configuration.md"
-    expected = [[name, default or "–", meaning] for name, default, meaning in config.describe()]
+    expected = [[name, default or "–", meaning] for name, default, meaning in describe()]
     lines = [f"| `{n}` | {d if d == '–' else f'`{d}`'} | {m.replace('|', chr(92) + '|')} |" for n, d, m in expected]
     assert table(page, "| Setting |") == expected, f"{page}: paste this table\n" + "\n".join(lines)
 
@@ -222,7 +223,7 @@ def test_every_test_and_every_planted_bug_that_the_documents_name_exists() -> No
 
 
 def test_every_setting_that_a_page_names_exists() -> None:
-    known = {name for name, _, _ in config.describe()}
+    known = {name for name, _, _ in describe()}
     named = re.compile(rf"(?:`|--set |\")((?:{'|'.join(config.SECTIONS)})\.(?!png|md|query|settle|merge)[a-z_]+)")
     for page, path in PAGES.items():
         unknown = set(named.findall(path.read_text())) - known - {"run.round"}  # a mistake on purpose

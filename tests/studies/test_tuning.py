@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedspd import config as configuration
 from fedspd.algorithms import METHODS
 from fedspd.config import Config, changed, load
 from fedspd.data import declare, finish, hold_out, prepare
 from fedspd.experiment import prepare_experiment
+from fedspd.settings import describe
 from fedspd.studies import load_studies
 from fedspd.studies.compare import cells
 from fedspd.studies.compare import configuration as compared
@@ -49,7 +49,7 @@ def test_every_method_has_a_grid_and_all_grids_are_of_one_size() -> None:
 
 
 def test_every_point_of_a_grid_is_a_setting_that_exists() -> None:
-    known = {name for name, _, _ in configuration.describe()}
+    known = {name for name, _, _ in describe()}
     assert {name for grid in GRIDS.values() for point in grid for name in point} <= known
 
 

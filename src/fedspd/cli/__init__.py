@@ -16,6 +16,7 @@ from fedspd.algorithms import METHODS
 from fedspd.cli import plan, privacy, report, studies, sweep
 from fedspd.cli.progress import progress
 from fedspd.errors import InputError
+from fedspd.settings import describe
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -106,7 +107,7 @@ def run(
 def settings() -> None:
     """List every setting with its default and meaning, and the presets."""
     table = Table("setting", "default", "meaning", box=None, pad_edge=False)
-    for name, default, doc in configuration.describe():
+    for name, default, doc in describe():
         table.add_row(name, default, doc)
     out.print(table)
     out.print(f"\nPresets: {', '.join(configuration.presets())}")

@@ -1,6 +1,6 @@
 """Engines run algorithms: draws, one round, many rounds, and what a simulator may measure.
 
-`round.play` is the one text of a round; `simulate` repeats it on NumPy.
+`round.play` is the one text of a round; `simulate` repeats it on NumPy, `compiled` on JAX.
 """
 
 from fedspd.engine.convergence import Convergence, convergence, optimum

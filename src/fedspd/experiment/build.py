@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from fedspd.algorithms import METHODS
-from fedspd.config import Config, Partition
+from fedspd.config import Config
 from fedspd.data import Shards, Table, hold_out, split
 from fedspd.engine import Simulation, stream
 from fedspd.engine.books import Gate
@@ -14,6 +14,7 @@ from fedspd.errors import InputError
 from fedspd.privacy import ProvedPlan, Published, PublishedPlan
 from fedspd.privacy.ledger import Ledger
 from fedspd.problem import LOSSES, Loss, Regularizer, make_regularizer, reference_solver
+from fedspd.settings import Partition
 
 PARTITION_OPTIONS = ("alpha", "at_least", "shards_per_client", "column", "exponent")
 

@@ -17,7 +17,18 @@ from fedspd.config import Config
 from fedspd.experiment.many import run_many
 from fedspd.results import COLUMNS, History, cache_folder, to_json
 
-ROOMS = ("algorithms", "config.py", "data", "engine", "experiment", "privacy", "problem", "results", "typing.py")
+ROOMS = (
+    "algorithms",
+    "config.py",
+    "data",
+    "engine",
+    "experiment",
+    "privacy",
+    "problem",
+    "results",
+    "settings.py",
+    "typing.py",
+)
 
 
 @dataclass(frozen=True)
