@@ -4,11 +4,12 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
@@ -40,8 +41,9 @@ def chromium(home: Path) -> Iterator["Browser"]:
 def eventually(true: Callable[[], bool]) -> bool:
     """Whether something becomes true within some seconds."""
     for _ in range(100):
-        if true():
-            return True
+        with suppress(StaleElementReferenceException):  # redrawn while it was looked at: look again
+            if true():
+                return True
         time.sleep(0.1)
     return False
 
