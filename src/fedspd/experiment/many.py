@@ -10,7 +10,6 @@ from dataclasses import fields
 from typing import Any
 
 from fedspd.config import Config, changed
-from fedspd.engine import Simulation
 from fedspd.experiment.build import deal_seed, prepare_experiment
 from fedspd.experiment.engines import compiled, pick_engine
 from fedspd.experiment.run import Run, conclude, run
@@ -32,9 +31,8 @@ def run_many(configs: Sequence[Config], engine: str = "auto") -> Iterator[tuple[
     ]
     alone: list[tuple[int, Config]] = []
     for group in _alike(numbered):
-        first = prepare_experiment(group[0][1]).simulation
-        if pick_engine(group[0][1], first, len(group), charged=False) == "jax":
-            yield from _run_together(group, first)
+        if _engine(group) == "jax":
+            yield from _run_together(group)
         else:
             alone += group
     if alone:
@@ -55,8 +53,17 @@ def _alike(numbered: list[tuple[int, Config]]) -> list[list[tuple[int, Config]]]
     return [sorted(group, key=lambda one: deal_seed(one[1])) for group in groups.values()]
 
 
-def _run_together(group: list[tuple[int, Config]], first: Simulation) -> Iterator[tuple[int, Run]]:
+def _engine(group: list[tuple[int, Config]]) -> str:
+    """What runs a group; only where it is left open is one of its runs prepared to see."""
+    config = group[0][1]
+    if config.run.engine != "auto":
+        return config.run.engine
+    return pick_engine(config, prepare_experiment(config).simulation, len(group), charged=False)
+
+
+def _run_together(group: list[tuple[int, Config]]) -> Iterator[tuple[int, Run]]:
     """In lots whose tables fit into memory."""
+    first = prepare_experiment(group[0][1]).simulation
     size = max(1, TABLES // first.shards.features.nbytes)
     for begin in range(0, len(group), size):
         lot = group[begin : begin + size]
