@@ -4,18 +4,26 @@ This room reads files and draws partitions from a generator it is handed. It kno
 `errors`: neither losses nor noise, and nothing of what a record is used for.
 """
 
-from fedspd.data.dataset import Category, Shards, Table, assign
+from fedspd.data.adult import adult_schema, write_adult_csv
+from fedspd.data.dataset import Category, Holdings, Shards, Table, assign
 from fedspd.data.flat import open_shards, write_shards
 from fedspd.data.partition import KINDS, split
 from fedspd.data.pipeline import Declared, declare, finish, hold_out, prepare
 from fedspd.data.scaling import clip_rows
+from fedspd.data.schema import Categorical, Numeric, Schema, read_schema, schema_text
+from fedspd.data.tabular import read_table
 
 __all__ = [
     "KINDS",
+    "Categorical",
     "Category",
     "Declared",
+    "Holdings",
+    "Numeric",
+    "Schema",
     "Shards",
     "Table",
+    "adult_schema",
     "assign",
     "clip_rows",
     "declare",
@@ -23,6 +31,10 @@ __all__ = [
     "hold_out",
     "open_shards",
     "prepare",
+    "read_schema",
+    "read_table",
+    "schema_text",
     "split",
+    "write_adult_csv",
     "write_shards",
 ]

@@ -4,14 +4,18 @@ What is public about it (names, levels, bounds, the value a missing entry takes)
 constants; what is private (the records) is in `adult.xz`, which `scripts/embed_adult.py` wrote.
 """
 
+import csv
 import lzma
 from importlib import resources
+from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedspd.data.dataset import Category, Table
+from fedspd.data.schema import Categorical, Numeric, Schema
+from fedspd.data.tabular import encode
 from fedspd.errors import InputError
 
 Columns = Literal["published", "all"]
@@ -114,10 +118,41 @@ def load(columns: Columns = "published", log_capital: bool = False) -> tuple[Tab
             which gives the 81 columns (162 weights) of the published experiments; "all" keeps all 105.
         log_capital: replace capital gain and loss by log(1 + value); most are 0, few are very large.
     """
+    schema = adult_schema(columns, log_capital)
+    train, test = raw()
+    return _table(train, schema), _table(test, schema)
+
+
+def adult_schema(columns: Columns = "published", log_capital: bool = True) -> Schema:
+    """What is public about Adult, as a schema for files that hold some of its records; arguments as in `load`."""
     if columns not in get_args(Columns):
         raise InputError(f"columns must be one of {', '.join(get_args(Columns))}, got {columns!r}; pick one.")
-    train, test = raw()
-    return _table(train, columns, log_capital), _table(test, columns, log_capital)
+    published = columns == "published"
+    left_out = ("income", *_NOT_PUBLISHED) if published else ("income",)
+    inputs = [
+        Numeric(name, *map(float, BOUNDS[name]), missing=float(BOUNDS[name][0]), log=log_capital and name in _LOGGED)
+        if name in BOUNDS
+        else Categorical(name, LEVELS[name], IMPUTED.get(name), drop_first=published)
+        for name in LAYOUT
+        if name not in left_out
+    ]
+    return Schema(tuple(inputs), "income", CLASSES)
+
+
+def write_adult_csv(path: str | Path, rows: NDArray[np.integer], split: Literal["train", "test"] = "train") -> None:
+    """Write some records as a site would hold them: a header, all columns of the original, "?" where one is missing."""
+    records = raw()[("train", "test").index(split)]
+    columns = []
+    for name, values in records.items():
+        if name in BOUNDS:
+            columns.append(values[rows].tolist())
+        else:
+            text = {**dict(enumerate(LEVELS.get(name, CLASSES))), MISSING: "?"}
+            columns.append([text[code] for code in values[rows].tolist()])
+    with Path(path).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(records)
+        writer.writerows(zip(*columns, strict=True))
 
 
 def bounds(columns: tuple[str, ...], log_capital: bool = False) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -129,29 +164,11 @@ def bounds(columns: tuple[str, ...], log_capital: bool = False) -> tuple[NDArray
     return pairs[:, 0], pairs[:, 1]
 
 
-def _table(records: dict[str, np.ndarray], columns: Columns, log_capital: bool) -> Table:
+def _table(records: dict[str, np.ndarray], schema: Schema) -> Table:
     attributes = {name: _category(name, records[name]) for name in LEVELS}
-    first = 1 if columns == "published" else 0
-    left_out = ("income", *_NOT_PUBLISHED) if columns == "published" else ("income",)
-    names = {
-        name: (name,) if name in BOUNDS else tuple(f"{name}={level}" for level in LEVELS[name][first:])
-        for name in LAYOUT
-        if name not in left_out
-    }
-    # Most entries are the zeros of one-hot levels: only the others are written.
-    features = np.zeros((len(records["income"]), sum(map(len, names.values()))))
-    place = 0
-    for name, made in names.items():
-        if name in BOUNDS:
-            values = records[name].astype(np.float64)
-            features[:, place] = np.log1p(values) if log_capital and name in _LOGGED else values
-        else:
-            levels = attributes[name].codes.astype(np.intp) - first
-            (rows,) = np.nonzero(levels >= 0)
-            features[rows, place + levels[rows]] = 1.0
-        place += len(made)
-    every = tuple(column for made in names.values() for column in made)
-    return Table(features, records["income"].astype(np.int64), every, CLASSES, attributes)
+    cells = {name: attributes[name].codes if name in LEVELS else values for name, values in records.items()}
+    labels = records["income"].astype(np.int64)
+    return Table(encode(cells, schema), labels, schema.columns, CLASSES, attributes)
 
 
 def _category(name: str, codes: np.ndarray) -> Category:

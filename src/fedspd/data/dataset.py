@@ -67,6 +67,33 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
+class Holdings:
+    """How many records each client holds, a public fact, and whether every client counts the same or every record."""
+
+    sizes: NDArray[np.int64]
+    counts: Literal["clients", "records"] = "clients"
+
+    def __post_init__(self) -> None:
+        refuse_empty(self.sizes, "give every client a record or leave it out")
+
+    @property
+    def clients(self) -> int:
+        """Number of clients."""
+        return self.sizes.size
+
+    @property
+    def records(self) -> int:
+        """Number of records on all clients."""
+        return int(self.sizes.sum())
+
+    @cached_property
+    def divisors(self) -> NDArray[np.float64]:
+        """What each client divides the sum of its records' losses by: its size, or the mean size of all."""
+        sizes = self.sizes.astype(np.float64)
+        return sizes if self.counts == "clients" else np.full_like(sizes, sizes.mean())
+
+
+@dataclass(frozen=True, eq=False)
 class Shards:
     """One table whose rows are sorted by client: client i holds rows `offsets[i]` to `offsets[i+1]`.
 
@@ -95,25 +122,29 @@ class Shards:
             raise InputError(
                 f"offsets must run from 0 to the {n} records, got {self.offsets}; build shards with `assign`."
             )
-        refuse_empty(self.sizes, "give every client a record or leave it out")
+        refuse_empty(np.diff(self.offsets), "give every client a record or leave it out")
         if self.order is not None:
             _check_order(self.order)
+
+    @cached_property
+    def holdings(self) -> Holdings:
+        """How many records each client holds."""
+        return Holdings(np.diff(self.offsets), self.counts)
 
     @property
     def clients(self) -> int:
         """Number of clients."""
         return self.offsets.size - 1
 
-    @cached_property
+    @property
     def sizes(self) -> NDArray[np.int64]:
         """Number of records on each client."""
-        return np.diff(self.offsets)
+        return self.holdings.sizes
 
-    @cached_property
+    @property
     def divisors(self) -> NDArray[np.float64]:
-        """What each client divides the sum of its records' losses by: its size, or the mean size of all."""
-        sizes = self.sizes.astype(np.float64)
-        return sizes if self.counts == "clients" else np.full_like(sizes, sizes.mean())
+        """What each client divides the sum of its records' losses by."""
+        return self.holdings.divisors
 
     def shard(self, client: int) -> tuple[NDArray[np.floating], np.ndarray]:
         """Features and labels of one client, as views."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fedspd.data import adult, scaling
 from fedspd.data.dataset import Table
 from fedspd.data.scaling import Matrix, Vector
+from fedspd.data.tabular import unit
 from fedspd.errors import InputError
 
 Scaling = Literal["z-score", "min-max", "none"]
@@ -68,16 +69,10 @@ class Declared:
 @lru_cache(maxsize=4)
 def declare(columns: adult.Columns = "published", log_capital: bool = True) -> Declared:
     """Adult under its public schema alone."""
-    train, test = adult.load(columns, log_capital)
-    lower, upper = adult.bounds(train.columns, log_capital)
-    numeric = np.array([name in adult.BOUNDS for name in train.columns])
-
-    def unit(table: Table) -> Table:
-        features = scaling.min_max(table.features, lower, upper)
-        return table.with_features(np.where(numeric, 2 * features - 1, features))
-
-    blocks = {name.partition("=")[0] for name in train.columns} - set(adult.BOUNDS)
-    return Declared(unit(train), unit(test), numeric, len(blocks))
+    schema = adult.adult_schema(columns, log_capital)
+    tables = adult.load(columns, log_capital)
+    train, test = (table.with_features(unit(table.features, schema)) for table in tables)
+    return Declared(train, test, schema.numeric, schema.categorical)
 
 
 def finish(features: Matrix, mean: Vector, deviation: Vector, bias: float, row_norm: float) -> Matrix:
