@@ -8,7 +8,7 @@ from importlib.resources import files
 from math import inf, isfinite
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from fedspd.errors import InputError
 from fedspd.settings import SECTIONS, Config
@@ -50,17 +50,25 @@ def parse(values: Mapping[str, Any]) -> Config:
     """Check sections, keys, types and ranges."""
     sections = {}
     for name, keys in values.items():
-        if name not in SECTIONS:
-            raise InputError(f"unknown section [{name}]; {_nearest(name, SECTIONS)}")
-        if not isinstance(keys, Mapping):
-            raise InputError(f"[{name}] must be a table of keys, got {keys!r}; write [{name}] on its own line.")
-        known = {key.name: key for key in fields(SECTIONS[name])}
-        for key in keys:
-            if key not in known:
-                raise InputError(f"unknown key {name}.{key}; {_nearest(key, known)}")
-        checked = {key: _checked(f"{name}.{key}", known[key], value) for key, value in keys.items()}
-        sections[name] = SECTIONS[name](**checked)
+        sections[name] = parse_section(SECTIONS, name, keys)
     return Config(**sections)
+
+
+def parse_section(sections: Mapping[str, Any], name: str, keys: Any) -> Any:
+    """One of the known sections, its keys, types and ranges checked."""
+    if name not in sections:
+        raise InputError(f"unknown section [{name}]; {_nearest(name, sections)}")
+    if not isinstance(keys, Mapping):
+        raise InputError(f"[{name}] must be a table of keys, got {keys!r}; write [{name}] on its own line.")
+    known = {key.name: key for key in fields(sections[name])}
+    for key in keys:
+        if key not in known:
+            raise InputError(f"unknown key {name}.{key}; {_nearest(key, known)}")
+    checked = {key: _checked(f"{name}.{key}", known[key], value) for key, value in keys.items()}
+    for key in known.values():
+        if key.metadata.get("needed") and key.name not in checked:
+            raise InputError(f"{name}.{key.name} is needed, got none; set it: {key.metadata['doc']}.")
+    return sections[name](**checked)
 
 
 def changed(config: Config, overrides: Mapping[str, Any]) -> Config:
@@ -108,8 +116,10 @@ def _nearest(name: str, known: Any) -> str:
 def _checked(name: str, key: Field[Any], value: Any) -> Any:
     value = _typed(name, key.type, value)
     rules = key.metadata
-    if "choices" in rules and value not in rules["choices"]:
-        raise InputError(f"{name} must be one of {', '.join(rules['choices'])}, got {value!r}.")
+    if "choices" in rules:
+        for one in value if isinstance(value, tuple) else (value,):
+            if one not in rules["choices"]:
+                raise InputError(f"{name} must be one of {', '.join(rules['choices'])}, got {one!r}.")
     if isinstance(value, int | float) and not isinstance(value, bool):
         fits = (
             (isfinite(value) or (value == inf and "infinite" in rules))
@@ -128,6 +138,10 @@ def _typed(name: str, declared: Any, value: Any) -> Any:
     wanted = [t for t in get_args(declared) if t is not NoneType] if isinstance(declared, UnionType) else [declared]
     if float in wanted and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if get_origin(wanted[0]) is tuple:
+        if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+            raise InputError(f"{name} must be a list of strings, got {value!r}.")
+        return tuple(value)
     if type(value) not in wanted:
         raise InputError(f"{name} must be {_words(wanted[0])}, got {value!r}.")
     return value

@@ -9,7 +9,7 @@ from fedspd.problem import LOSSES
 
 
 def setting(default: Any, doc: str, **rules: Any) -> Any:
-    """A key with its meaning and its rules: `choices`, `above`, `at_least`, `below`, `infinite`."""
+    """A key with its meaning and its rules: `choices`, `above`, `at_least`, `below`, `infinite`, `needed`."""
     return field(default=default, metadata={"doc": doc, **rules})
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import partial
 from math import inf, sqrt
 from typing import Any, NamedTuple
 
@@ -320,9 +321,10 @@ def test_a_round_refuses_a_method_that_hides_state_and_calls_itself_proved(name:
     liar: Any = type("Liar", (type(honest),), {"guarantee": "proved"})(**values)
     inputs = Inputs.random(honest, 0)
     told = honest.broadcast(inputs.server, 1)
-    play(honest, told, inputs.client, inputs.batches, 0.1, inputs.normals)
+    perturb = partial(gaussian, scale=0.1, normals=inputs.normals)
+    play(honest, told, inputs.client, inputs.batches, perturb)
     with pytest.raises(RuntimeError, match="its guarantee cannot be 'proved'"):
-        play(liar, told, inputs.client, inputs.batches, 0.1, inputs.normals)
+        play(liar, told, inputs.client, inputs.batches, perturb)
 
 
 # --- the contract --------------------------------------------------------------------------------------------

@@ -8,8 +8,9 @@ import pytest
 from fedspd.algorithms import FedSPDPublished
 from fedspd.data import Shards, Table, assign
 from fedspd.engine import Simulation, simulate
+from fedspd.engine.batches import gather_batches
 from fedspd.engine.books import Books
-from fedspd.engine.simulate import draw, gathered
+from fedspd.engine.simulate import draw
 from fedspd.engine.turns import choose
 from fedspd.privacy import WITH_REPLACEMENT, WITHOUT_REPLACEMENT, Published, PublishedPlan
 from fedspd.problem import L1, Objective, Softmax
@@ -53,7 +54,7 @@ def simulation(sampling: str, participants: int, local_steps: int, **changes: An
 def draw_round(run: Simulation, round: int) -> tuple[np.ndarray, Batches, np.ndarray]:
     chosen = choose(run, round, Books(run.plan, run.shards.clients, None))
     records, normals = draw(run, round, chosen)
-    return chosen, gathered(run, chosen, records), normals
+    return chosen, gather_batches(run.shards, chosen, records, run.batch_sizes(chosen)), normals
 
 
 def drawn_rounds(run: Simulation, history: History) -> list[dict]:

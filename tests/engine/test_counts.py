@@ -12,10 +12,9 @@ from fedspd.data import Shards
 from fedspd.engine import Simulation, optimum, simulate
 from fedspd.engine.diagnostics import Lagrangian, local_objectives, objectives
 from fedspd.engine.draws import whole_shards
-from fedspd.engine.simulate import gathered
 from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, Sampling, plan_proved
 from fedspd.problem import L1, Objective, Softmax
-from tests.engine.test_whole_shards import COLUMNS, whole
+from tests.engine.test_whole_shards import COLUMNS, gathered, whole
 
 CLIENTS = 9
 Counts = Literal["clients", "records"]

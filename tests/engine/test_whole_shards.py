@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from fedspd.algorithms import DPSGD, Constant, FedAvg, FedSPD
 from fedspd.data import Table, assign
 from fedspd.engine import Simulation, simulate
+from fedspd.engine.batches import gather_batches
 from fedspd.engine.books import Books
 from fedspd.engine.draws import NOBODY
-from fedspd.engine.simulate import ALIKE, PART, alike, draw, gathered
+from fedspd.engine.simulate import ALIKE, PART, alike, draw
 from fedspd.engine.turns import choose
 from fedspd.privacy import POISSON, WHOLE_SHARD, Sampling, plan_proved
 from fedspd.problem import L1, Objective, Softmax
+from fedspd.typing import Batches
 
 COLUMNS = 4
 OBJECTIVE = Objective(Softmax(2), L1(0.01), 0.5)
@@ -39,6 +41,11 @@ def whole(clients: int, participants: int, local_steps: int, counts: str = "clie
     crowding = float((-(-shards.sizes // local_steps) * local_steps / shards.divisors).max())
     algorithm = FedSPD(OBJECTIVE, clients, 0.5, local_steps, 2.0, 1.0, crowding=crowding)
     return Simulation(shards, table, algorithm, plan, None, participants, 6, seed=4)
+
+
+def gathered(simulation: Simulation, clients: np.ndarray, records: np.ndarray) -> Batches:
+    """The named records of each client."""
+    return gather_batches(simulation.shards, clients, records, simulation.batch_sizes(clients))
 
 
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=60))

@@ -64,6 +64,11 @@ class Algorithm(Protocol):
         """The neighbors that `sensitivity` speaks of."""
         ...
 
+    @property
+    def keeps_replies(self) -> bool:
+        """Whether the server averages the latest reply of every client, so that a client may send the difference."""
+        ...
+
     def start(self, zeros: Array) -> tuple[Any, Any, Any]:
         """Server state, table of client states, table of first replies; `zeros` is one matrix per client."""
         ...

@@ -59,6 +59,7 @@ class DPADMM:
     relation: str = "replace-one"
 
     local_steps = 1
+    keeps_replies = True
 
     @property
     def guarantee(self) -> str:

@@ -40,6 +40,7 @@ class DPSGD:
 
     penalty = 0.0
     local_steps = 1
+    keeps_replies = False
 
     @property
     def guarantee(self) -> str:

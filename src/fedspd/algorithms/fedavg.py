@@ -47,6 +47,8 @@ class FedAvg:
     relation: str = "replace-one"
     crowding: float = 1.0  # most records in a batch over the nominal batch size; above 1 with Poisson sampling
 
+    keeps_replies = False
+
     def __post_init__(self) -> None:
         """Check the conditions of the sensitivity proof, on declared numbers only."""
         self._check(1)

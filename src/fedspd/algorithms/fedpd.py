@@ -33,6 +33,7 @@ class FedPD:
 
     guarantee = "none"
     relation = "replace-one"
+    keeps_replies = True
 
     def start(self, zeros: Array) -> tuple[Array, Private[PrimalDual], Array]:
         """All zero."""

@@ -40,6 +40,7 @@ class FedSPD:
     crowding: float = 1.0  # most records in a batch over the nominal batch size; above 1 with Poisson sampling
 
     guarantee = "proved"
+    keeps_replies = True
 
     def __post_init__(self) -> None:
         """Check the conditions of the sensitivity proof, on declared numbers only."""

@@ -46,6 +46,7 @@ class FedSPDPublished:
 
     guarantee = "as published"
     relation = "replace-one"
+    keeps_replies = True
 
     def start(self, zeros: Array) -> tuple[Array, Private[Hidden], Array]:
         """All zero, so the first replies $y_i^0 = x_i^0 - λ_i^0/ρ$ need no noise."""

@@ -4,7 +4,7 @@ A stream is keyed by (seed, name, round), so a round's draws do not depend on ho
 before it. A seeded run is for science; real clients draw from the operating system.
 """
 
-from typing import Literal
+from typing import Any, Literal, Protocol
 from zlib import crc32
 
 import numpy as np
@@ -21,9 +21,21 @@ LITTLE = 1 << 13
 """So few records altogether are shuffled sooner than looked through for repeats."""
 
 
-def stream(seed: int, name: Stream, round: int = 0) -> np.random.Generator:
-    """The generator of one purpose in one round."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(crc32(name.encode()), round)))
+class Source(Protocol):
+    """What draws records: a seeded generator in a simulation, `entropy.SystemEntropy` at a real client."""
+
+    def integers(self, low: int, high: Any, size: Any = ..., dtype: Any = ...) -> Any:
+        """Uniform whole numbers from `low` up to but not including `high`."""
+        ...
+
+    def random(self, size: Any) -> Any:
+        """Uniform numbers in [0, 1)."""
+        ...
+
+
+def stream(seed: int, name: Stream, round: int = 0, *client: int) -> np.random.Generator:
+    """The generator of one purpose in one round, of all clients together or of one that is named."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(crc32(name.encode()), round, *client)))
 
 
 def participants(rng: np.random.Generator, clients: int, count: int) -> np.ndarray:
@@ -33,7 +45,7 @@ def participants(rng: np.random.Generator, clients: int, count: int) -> np.ndarr
     return np.sort(rng.choice(clients, count, replace=False, shuffle=False))
 
 
-def records_without_replacement(rng: np.random.Generator, sizes: np.ndarray, count: int) -> np.ndarray:
+def records_without_replacement(rng: Source, sizes: np.ndarray, count: int) -> np.ndarray:
     """For each client an ordered uniform sample of `count` of its records, no record twice.
 
     The order matters: consecutive blocks become the batches of the local steps. Draws that repeat an
@@ -60,7 +72,7 @@ def records_without_replacement(rng: np.random.Generator, sizes: np.ndarray, cou
         waiting = waiting[np.unique(rows)]
 
 
-def _shuffled(rng: np.random.Generator, sizes: np.ndarray, count: int) -> np.ndarray:
+def _shuffled(rng: Source, sizes: np.ndarray, count: int) -> np.ndarray:
     """The same for samples of much of a shard: every record gets a random key, the least keys win.
 
     A record's own number stands in the lowest bits of its key, so that one plain sort of the keys, much
@@ -76,12 +88,12 @@ def _shuffled(rng: np.random.Generator, sizes: np.ndarray, count: int) -> np.nda
     return (np.sort(keys, axis=1)[:, :count] & mask).astype(np.int64)
 
 
-def records_with_replacement(rng: np.random.Generator, sizes: np.ndarray, count: int) -> np.ndarray:
+def records_with_replacement(rng: Source, sizes: np.ndarray, count: int) -> np.ndarray:
     """For each client `count` independent uniform draws of its records."""
     return rng.integers(0, sizes[:, None], size=(len(sizes), count))
 
 
-def whole_shards(rng: np.random.Generator, sizes: np.ndarray, steps: int) -> np.ndarray:
+def whole_shards(rng: Source, sizes: np.ndarray, steps: int) -> np.ndarray:
     """(clients, steps, longest batch): every record of every client once; filled up with `NOBODY`.
 
     With several steps the records are shuffled and dealt out in turn, so that a client's batches differ
@@ -98,7 +110,7 @@ def whole_shards(rng: np.random.Generator, sizes: np.ndarray, steps: int) -> np.
     return padded.reshape(len(sizes), -1, steps).swapaxes(1, 2)
 
 
-def poisson(rng: np.random.Generator, sizes: np.ndarray, rates: np.ndarray, steps: int) -> np.ndarray:
+def poisson(rng: Source, sizes: np.ndarray, rates: np.ndarray, steps: int) -> np.ndarray:
     """(clients, steps, longest batch): each record joins with its client's rate and goes to a random step.
 
     Nothing is cut off: a cap would let one record push out another. Shorter batches are filled up

@@ -1,10 +1,10 @@
 """One client round: the single text that every engine runs, and the only path from records to a reply."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fedspd.algorithms import Algorithm
-from fedspd.privacy import gaussian
-from fedspd.typing import Array, Batches, Private
+from fedspd.typing import Array, Batches, Private, Query, Release
 
 
 class Played(NamedTuple):
@@ -15,11 +15,18 @@ class Played(NamedTuple):
     clipped: Array  # diagnostic
 
 
-def play(algorithm: Algorithm, told: Any, client: Any, batches: Batches, noise_scale: Any, normals: Array) -> Played:
-    """Query the records, add noise, settle. Nothing un-noised but `Private` state goes past the noise."""
+def play(algorithm: Algorithm, told: Any, client: Any, batches: Batches, perturb: Callable[[Query], Release]) -> Played:
+    """Query the records, add noise, settle. Nothing un-noised but `Private` state goes past the noise.
+
+    Args:
+        algorithm: the method.
+        told: what the server sent.
+        client: the participants' states.
+        batches: their records.
+        perturb: `privacy.gaussian` with scale and draws filled in; on a real client `privacy.exact_gaussian`.
+    """
     query, kept = algorithm.query(told, client, batches)
     if isinstance(kept, Private) and algorithm.guarantee == "proved":
         raise RuntimeError(f"{type(algorithm).__name__} keeps un-noised state, so its guarantee cannot be 'proved'.")
-    release = gaussian(query, noise_scale, normals)
-    client, replies = algorithm.settle(told, client, release, kept)
+    client, replies = algorithm.settle(told, client, perturb(query), kept)
     return Played(client, replies, query.clipped)

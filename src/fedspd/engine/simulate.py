@@ -1,21 +1,22 @@
 """Many rounds on one machine, in NumPy: no compile time, cost per round growing with the participants."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedspd.engine import draws
+from fedspd.engine.batches import draw_records, gather_batches, trimmed
 from fedspd.engine.books import Books, Gate
 from fedspd.engine.diagnostics import Lagrangian
 from fedspd.engine.outcome import Trace, conclude
 from fedspd.engine.parallel import Each, cores
 from fedspd.engine.round import Played, play
 from fedspd.engine.rows import converted, gather, joined, scatter, writable
-from fedspd.engine.simulation import Outcome, Simulation
+from fedspd.engine.simulation import Outcome, Simulation, check_claims
 from fedspd.engine.turns import Turn, turns
-from fedspd.privacy import POISSON, WITHOUT_REPLACEMENT
-from fedspd.typing import Batches
+from fedspd.privacy import gaussian
 
 PART = 512  # participants that one thread plays at a time
 ALIKE = 0.7  # whole shards played together are at least this much of the longest one
@@ -47,7 +48,7 @@ def simulate(
         drawn: draws handed in, in place of the simulation's own streams.
     """
     simulation.check()
-    simulation.check_claims()
+    check_claims(simulation.algorithm, simulation.plan)
     with cores() as each:
         return _simulate(simulation, on_round, gate, drawn or (lambda *turn: draw(simulation, *turn)), each)
 
@@ -95,9 +96,11 @@ def _play(
     scales = np.broadcast_to(np.asarray(scale, kind).reshape(-1, 1, 1), (len(chosen), 1, 1))
 
     def part(rows: Any) -> Played:
-        batches = gathered(simulation, chosen[rows], _trimmed(drawn.records[rows]))
+        sizes = simulation.batch_sizes(chosen[rows])
+        batches = gather_batches(simulation.shards, chosen[rows], trimmed(drawn.records[rows]), sizes)
         states = gather(clients, chosen[rows])
-        return play(simulation.algorithm, told, states, batches, scales[rows], drawn.normals[rows])
+        perturb = partial(gaussian, scale=scales[rows], normals=drawn.normals[rows])
+        return play(simulation.algorithm, told, states, batches, perturb)
 
     if simulation.batch_size is None and _unequal(simulation.shards.sizes[chosen]):
         parts = alike(simulation.shards.sizes[chosen])
@@ -106,16 +109,6 @@ def _play(
         return part(slice(None))
     slices = [slice(begin, begin + PART) for begin in range(0, len(chosen), PART)]
     return joined(list(each(part, slices)))
-
-
-def gathered(simulation: Simulation, clients: np.ndarray, records: np.ndarray) -> Batches:
-    """The named records of each client, gathered from the flat table."""
-    shards = simulation.shards
-    flat = shards.offsets[clients][:, None, None] + records
-    features = np.asarray(shards.features).take(flat, axis=0)  # faster than indexing
-    if records.min() == draws.NOBODY:
-        features[records == draws.NOBODY] = 0.0
-    return Batches(features, shards.labels[flat], simulation.batch_sizes(clients).astype(features.dtype, copy=False))
 
 
 def _unequal(sizes: np.ndarray) -> bool:
@@ -133,28 +126,12 @@ def alike(sizes: np.ndarray) -> list[np.ndarray]:
     return parts
 
 
-def _trimmed(records: np.ndarray) -> np.ndarray:
-    """Without the places at the end that nobody in the stack fills."""
-    filled = np.flatnonzero((records != draws.NOBODY).any(axis=(0, 1)))
-    return records[:, :, : 1 + int(filled[-1])] if len(filled) else records[:, :, :1]
-
-
 def draw(simulation: Simulation, round: int, chosen: np.ndarray) -> Drawn:
     """Records and noise; streams are keyed by the round, so any round can be drawn again alone."""
-    records = _records(simulation, draws.stream(simulation.seed, "records", round), chosen)
+    records = draw_records(
+        draws.stream(simulation.seed, "records", round), simulation.shards.sizes[chosen], simulation.plan.sampling,
+        simulation.batch_size, simulation.algorithm.local_steps,
+    )  # fmt: skip
     rng = draws.stream(simulation.seed, "noise", round)
     normals = rng.standard_normal((len(chosen), *simulation.matrix), simulation.shards.features.dtype)
     return Drawn(records, normals)
-
-
-def _records(simulation: Simulation, rng: np.random.Generator, chosen: np.ndarray) -> np.ndarray:
-    """(clients, local steps, longest batch): numbers of records within each client's shard."""
-    sizes, steps = simulation.shards.sizes[chosen], simulation.algorithm.local_steps
-    if simulation.batch_size is None:
-        return draws.whole_shards(rng, sizes, steps)
-    count = steps * simulation.batch_size
-    if simulation.plan.sampling == POISSON:
-        return draws.poisson(rng, sizes, count / sizes, steps)
-    without = simulation.plan.sampling == WITHOUT_REPLACEMENT
-    drawn = (draws.records_without_replacement if without else draws.records_with_replacement)(rng, sizes, count)
-    return drawn.reshape(len(chosen), steps, simulation.batch_size)

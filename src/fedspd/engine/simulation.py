@@ -6,9 +6,10 @@ import numpy as np
 
 from fedspd.algorithms import Algorithm
 from fedspd.data import Shards, Table
+from fedspd.engine.batches import check_batches, nominal_sizes
 from fedspd.engine.diagnostics import Lagrangian
 from fedspd.errors import InputError
-from fedspd.privacy import WITH_REPLACEMENT, Plan
+from fedspd.privacy import Plan
 from fedspd.results import History
 
 
@@ -35,10 +36,7 @@ class Simulation:
 
     def batch_sizes(self, clients: np.ndarray) -> np.ndarray:
         """What each client divides a batch's sum by."""
-        whole = self.shards.divisors[clients]
-        if self.batch_size is None:
-            return whole / self.algorithm.local_steps
-        return self.batch_size * whole / self.shards.sizes[clients]
+        return nominal_sizes(self.shards.holdings, clients, self.batch_size, self.algorithm.local_steps)
 
     @property
     def expected_participations(self) -> float:
@@ -53,23 +51,7 @@ class Simulation:
     def check(self) -> None:
         """Refuse what cannot run, before any work."""
         check_participants(self.participants, self.shards.clients)
-        smallest = int(self.shards.sizes.min())
-        drawn = self.algorithm.local_steps * (self.batch_size or 1)
-        if self.plan.sampling != WITH_REPLACEMENT and drawn > smallest:
-            raise InputError(
-                f"local_steps x batch_size must be at most the records of the smallest client, {smallest}, "
-                f"when sampling without replacement, got {drawn}; lower batch_size, local_steps or partition.clients."
-            )
-
-    def check_claims(self) -> None:
-        """A plan may not claim more than its method, nor speak of other neighbors: an error of whoever built them."""
-        algorithm, plan, name = self.algorithm, self.plan, type(self.algorithm).__name__
-        if plan.guarantee == "proved" and algorithm.guarantee != "proved":
-            raise RuntimeError(f"{name}'s guarantee is {algorithm.guarantee!r}, so its plan cannot be 'proved'.")
-        if plan.guarantee != "none" and algorithm.guarantee == "none":
-            raise RuntimeError(f"{name} bounds nothing, so its plan cannot be {plan.guarantee!r}.")
-        if plan.guarantee != "none" and algorithm.relation != plan.relation:
-            raise RuntimeError(f"{name} speaks of {algorithm.relation} neighbors, its plan of {plan.relation} ones.")
+        check_batches(self.shards.holdings, self.plan.sampling, self.batch_size, self.algorithm.local_steps)
 
 
 def check_participants(count: int, clients: int) -> None:
@@ -79,6 +61,17 @@ def check_participants(count: int, clients: int) -> None:
             f"participants must be between 1 and the number of clients, {clients}, got {count}; "
             "lower run.participants or raise partition.clients."
         )
+
+
+def check_claims(algorithm: Algorithm, plan: Plan) -> None:
+    """A plan may not claim more than its method, nor speak of other neighbors: an error of whoever built them."""
+    name = type(algorithm).__name__
+    if plan.guarantee == "proved" and algorithm.guarantee != "proved":
+        raise RuntimeError(f"{name}'s guarantee is {algorithm.guarantee!r}, so its plan cannot be 'proved'.")
+    if plan.guarantee != "none" and algorithm.guarantee == "none":
+        raise RuntimeError(f"{name} bounds nothing, so its plan cannot be {plan.guarantee!r}.")
+    if plan.guarantee != "none" and algorithm.relation != plan.relation:
+        raise RuntimeError(f"{name} speaks of {algorithm.relation} neighbors, its plan of {plan.relation} ones.")
 
 
 @dataclass(frozen=True)

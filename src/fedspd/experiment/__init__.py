@@ -4,7 +4,7 @@
 data-independent rules, `summary` says what a run is remembered by.
 """
 
-from fedspd.experiment.build import Experiment, prepare_experiment
+from fedspd.experiment.build import Agreed, Experiment, agree, prepare_experiment
 from fedspd.experiment.run import Run, execute, run
 
-__all__ = ["Experiment", "Run", "execute", "prepare_experiment", "run"]
+__all__ = ["Agreed", "Experiment", "Run", "agree", "execute", "prepare_experiment", "run"]

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from fedspd.algorithms import METHODS
+from fedspd.algorithms import METHODS, Algorithm
 from fedspd.config import Config
-from fedspd.data import Shards, Table, hold_out, split
+from fedspd.data import Holdings, Shards, Table, hold_out, split
 from fedspd.engine import Simulation, stream
 from fedspd.engine.books import Gate
 from fedspd.errors import InputError
@@ -15,6 +15,8 @@ from fedspd.privacy import ProvedPlan, Published, PublishedPlan
 from fedspd.privacy.ledger import Ledger
 from fedspd.problem import LOSSES, Loss, Regularizer, make_regularizer, reference_solver
 from fedspd.settings import Partition
+
+AnyPlan = TypeVar("AnyPlan", bound=PublishedPlan | ProvedPlan)
 
 PARTITION_OPTIONS = ("alpha", "at_least", "shards_per_client", "column", "exponent")
 
@@ -30,6 +32,15 @@ class Experiment:
     columns: tuple[str, ...]
     classes: tuple[str, ...]
     gate: Gate | None = None
+
+
+class Agreed(NamedTuple, Generic[AnyPlan]):
+    """What follows from settings and public numbers alone, and is the same for the server and every client."""
+
+    algorithm: Algorithm
+    plan: AnyPlan
+    rounds: int
+    formulas: Published | None = None  # the paper's numbers, for the published method
 
 
 def prepare_experiment(config: Config, open_ledger: Callable[[], Ledger] | None = None) -> Experiment:
@@ -50,6 +61,22 @@ def prepare_experiment(config: Config, open_ledger: Callable[[], Ledger] | None 
             f"{METHODS[config.algorithm.name].guarantee!r}; leave out --ledger."
         )
     return published.build(config)
+
+
+def agree(config: Config, holdings: Holdings, columns: int, classes: int) -> Agreed[Any]:
+    """What server and clients of one run agree on before any record is seen.
+
+    Args:
+        config: the settings; `partition.clients` is the number of clients.
+        holdings: how many records each client has.
+        columns: of the features, a bias included.
+        classes: of the label.
+    """
+    from fedspd.experiment import proved, published
+
+    if METHODS[config.algorithm.name].guarantee == "proved":
+        return proved.agree(config, holdings, classes)
+    return published.agree(config, holdings, columns, classes)
 
 
 def settings_of(config: Config) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from fedspd.algorithms import (
     SquareRoot,
 )
 from fedspd.config import Config
-from fedspd.data import Shards
+from fedspd.data import Holdings
 from fedspd.errors import InputError
 from fedspd.experiment.build import averaged_clients, required
 from fedspd.experiment.rules import Proposal
@@ -55,7 +55,12 @@ def make_proved(config: Config, objective: Objective, plan: ProvedPlan, proposal
 
 
 def make_published(
-    config: Config, objective: Objective, shards: Shards, plan: PublishedPlan, formulas: Published | None
+    config: Config,
+    objective: Objective,
+    holdings: Holdings,
+    columns: int,
+    plan: PublishedPlan,
+    formulas: Published | None,
 ) -> Algorithm:
     """A method as its authors have it, or without privacy."""
     algorithm = config.algorithm
@@ -66,14 +71,16 @@ def make_published(
             return FedAvg(objective, algorithm.local_steps, SquareRoot(_given_step(config)))
         case "dp-admm-published":
             penalty = required(algorithm.penalty, "algorithm.penalty")
-            return DPADMM(objective, averaged_clients(config), penalty, _huangs(config, objective, shards, plan))
+            return DPADMM(
+                objective, averaged_clients(config), penalty, _huangs(config, objective, holdings, columns, plan)
+            )
         case "fedavg" | "fedprox":
             penalty = required(algorithm.penalty, "algorithm.penalty") if algorithm.name == "fedprox" else 0.0
             return FedAvg(objective, algorithm.local_steps, Constant(_given_step(config)), penalty)
         case "fedpd":
             _check_everyone(config)
             penalty = required(algorithm.penalty, "algorithm.penalty")
-            return FedPD(objective, shards.clients, penalty, algorithm.local_steps, Constant(_given_step(config)))
+            return FedPD(objective, holdings.clients, penalty, algorithm.local_steps, Constant(_given_step(config)))
         case _:
             assert formulas is not None
             gamma = algorithm.inverse_step
@@ -97,14 +104,14 @@ def check_method(config: Config) -> None:
         )
 
 
-def _huangs(config: Config, objective: Objective, shards: Shards, plan: PublishedPlan) -> Schedule:
+def _huangs(config: Config, objective: Objective, holdings: Holdings, columns: int, plan: PublishedPlan) -> Schedule:
     if config.algorithm.inverse_step is not None:
         return Constant(config.algorithm.inverse_step)
     return Huang(
         epsilon=plan.epsilon_per_round,
         delta=plan.delta,
-        dimension=shards.features.shape[1] * objective.loss.outputs,
-        records=len(shards.labels) / shards.clients,
+        dimension=columns * objective.loss.outputs,
+        records=holdings.records / holdings.clients,
         gradient_bound=objective.clip_norm,
         diameter=config.algorithm.diameter,
     )

@@ -8,10 +8,10 @@ import numpy as np
 
 from fedspd.algorithms import Moments, choose_levels
 from fedspd.config import Config
-from fedspd.data import Declared, Shards, Table, declare, finish
+from fedspd.data import Declared, Holdings, Shards, Table, declare, finish
 from fedspd.engine import Simulation, stream
 from fedspd.errors import InputError
-from fedspd.experiment.build import Experiment, deal, measured_on, problem_parts, required, settings_of
+from fedspd.experiment.build import Agreed, Experiment, deal, measured_on, problem_parts, required, settings_of
 from fedspd.experiment.gate import LedgerGate, open_gate
 from fedspd.experiment.methods import check_method, make_proved
 from fedspd.experiment.rules import Proposal, multiplier_for, propose
@@ -22,32 +22,38 @@ from fedspd.problem import Objective
 
 def build(config: Config, open_ledger: Callable[[], Ledger] | None) -> Experiment:
     """Public schema, plan, charged scaling, method."""
-    _check(config)
     schema = declare(config.data.columns, config.data.log_capital)  # pyright: ignore[reportArgumentType]
     train, test = measured_on(config, schema.train, schema.test)
     declared = replace(schema, train=train, test=test)
     shards = deal(config, train)
-    loss, regularizer = problem_parts(config, len(train.classes))
-    proposal = propose(config, shards, loss)
-    plan = make_plan(config, shards, make_sampling(config, proposal), proposal)
-    objective = Objective(loss, regularizer, config.problem.clip_norm)
+    agreed = agree(config, shards.holdings, len(train.classes))
     simulation = Simulation(
         shards=shards,
         test=test,
-        algorithm=make_proved(config, objective, plan, proposal),
-        plan=plan,
-        rounds=proposal.rounds,
+        algorithm=agreed.algorithm,
+        plan=agreed.plan,
+        rounds=agreed.rounds,
         **settings_of(config),
     )
     simulation.check()
-    gate = None if open_ledger is None else open_gate(open_ledger(), plan, config, shards.clients)
-    scaled = scale(config, declared, simulation, plan, gate)
-    return Experiment(config, scaled, plan, None, scaled.test.columns, scaled.test.classes, gate)
+    gate = None if open_ledger is None else open_gate(open_ledger(), agreed.plan, config, shards.clients)
+    scaled = scale(config, declared, simulation, agreed.plan, gate)
+    return Experiment(config, scaled, agreed.plan, None, scaled.test.columns, scaled.test.classes, gate)
 
 
-def make_plan(config: Config, shards: Shards, sampling: Sampling, proposal: Proposal) -> ProvedPlan:
+def agree(config: Config, holdings: Holdings, classes: int) -> Agreed[ProvedPlan]:
+    """Method, plan and rounds, with what the settings leave open filled in by rule."""
+    _check(config)
+    loss, regularizer = problem_parts(config, classes)
+    proposal = propose(config, holdings, loss)
+    plan = make_plan(config, holdings, make_sampling(config, proposal), proposal)
+    objective = Objective(loss, regularizer, config.problem.clip_norm)
+    return Agreed(make_proved(config, objective, plan, proposal), plan, proposal.rounds)
+
+
+def make_plan(config: Config, holdings: Holdings, sampling: Sampling, proposal: Proposal) -> ProvedPlan:
     """Noise for a total budget, or for one round's, of which the total is then what all rounds cost."""
-    privacy, sizes = config.privacy, np.asarray(shards.sizes)
+    privacy, sizes = config.privacy, holdings.sizes
     multiplier = privacy.noise_multiplier
     if privacy.budget == "round":
         # The smallest shard has the highest sampling rate, the largest the most crowded batches.
@@ -90,9 +96,7 @@ def released_moments(
     config: Config, declared: Declared, shards: Shards, plan: ProvedPlan, gate: LedgerGate | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation of every column from one noised release per client, paid for before it is made."""
-    moments = Moments(declared.numeric, declared.categorical, config.data.deviation_floor, plan.relation)
-    largest_multiplier = float(plan.moments_scale(1.0).max())
-    moments = choose_levels(moments, largest_multiplier, len(shards.labels), shards.clients)
+    moments = make_moments(config, declared.numeric, declared.categorical, shards.holdings, plan)
     if gate is not None and not gate.charge_all(0):
         raise InputError(
             "every client must have budget for the release of moments, got some without; raise the budget, name a "
@@ -102,6 +106,14 @@ def released_moments(
     normals = stream(config.run.seed, "moments").standard_normal(query.value.shape)
     release = gaussian(query, plan.moments_scale(moments.sensitivity)[:, None], normals)
     return moments.scaling(release, len(shards.labels))
+
+
+def make_moments(
+    config: Config, numeric: np.ndarray, categorical: int, holdings: Holdings, plan: ProvedPlan
+) -> Moments:
+    """What every client sums up before the first round, from public numbers."""
+    moments = Moments(numeric, categorical, config.data.deviation_floor, plan.relation)
+    return choose_levels(moments, float(plan.moments_scale(1.0).max()), holdings.records, holdings.clients)
 
 
 def make_sampling(config: Config, proposal: Proposal) -> Sampling:

@@ -3,14 +3,13 @@
 from dataclasses import asdict
 from math import inf
 
-import numpy as np
-
 from fedspd.algorithms import METHODS
 from fedspd.config import Config
-from fedspd.data import Shards, prepare
+from fedspd.data import Holdings, prepare
 from fedspd.engine import Simulation
 from fedspd.errors import InputError
 from fedspd.experiment.build import (
+    Agreed,
     Experiment,
     averaged_clients,
     deal,
@@ -28,28 +27,35 @@ PREPARE_OPTIONS = ("name", "columns", "log_capital", "scaling", "bias", "row_nor
 
 def build(config: Config) -> Experiment:
     """Data, method and the paper's plan."""
-    _check(config)
     options = asdict(config.data)
     train, test = measured_on(config, *prepare(**{key: options[key] for key in PREPARE_OPTIONS}))
     shards = deal(config, train)
-    loss, regularizer = problem_parts(config, len(train.classes))
-    plan = make_plan(config, shards)
-    papers_own = config.algorithm.name == "fedspd-published"
-    formulas = make_formulas(config, plan, shards, train.features.shape[1] * loss.outputs) if papers_own else None
-    objective = Objective(loss, regularizer, config.problem.clip_norm)
+    agreed = agree(config, shards.holdings, len(train.columns), len(train.classes))
     simulation = Simulation(
         shards=shards,
         test=test,
-        algorithm=make_published(config, objective, shards, plan, formulas),
-        plan=plan,
-        rounds=required(config.run.rounds, "run.rounds"),
+        algorithm=agreed.algorithm,
+        plan=agreed.plan,
+        rounds=agreed.rounds,
         **settings_of(config),
     )
     simulation.check()
-    return Experiment(config, simulation, plan, formulas, train.columns, train.classes)
+    return Experiment(config, simulation, agreed.plan, agreed.formulas, train.columns, train.classes)
 
 
-def make_plan(config: Config, shards: Shards) -> PublishedPlan:
+def agree(config: Config, holdings: Holdings, columns: int, classes: int) -> Agreed:
+    """Method, plan and rounds."""
+    _check(config)
+    loss, regularizer = problem_parts(config, classes)
+    plan = make_plan(config, holdings)
+    papers_own = config.algorithm.name == "fedspd-published"
+    formulas = make_formulas(config, plan, holdings, columns * loss.outputs) if papers_own else None
+    objective = Objective(loss, regularizer, config.problem.clip_norm)
+    algorithm = make_published(config, objective, holdings, columns, plan, formulas)
+    return Agreed(algorithm, plan, required(config.run.rounds, "run.rounds"), formulas)
+
+
+def make_plan(config: Config, holdings: Holdings) -> PublishedPlan:
     """The paper's plan, with the paper's average shard size and expected participations."""
     algorithm, rounds = config.algorithm, required(config.run.rounds, "run.rounds")
     share = config.run.participants / averaged_clients(config)
@@ -59,12 +65,12 @@ def make_plan(config: Config, shards: Shards) -> PublishedPlan:
         config.privacy.delta,
         WHOLE_SHARD if algorithm.batch_size is None else algorithm.sampling,
         algorithm.local_steps * (algorithm.batch_size or 0),
-        np.asarray(shards.sizes),
+        holdings.sizes,
         rounds * share,
     )
 
 
-def make_formulas(config: Config, plan: PublishedPlan, shards: Shards, dimension: int) -> Published:
+def make_formulas(config: Config, plan: PublishedPlan, holdings: Holdings, dimension: int) -> Published:
     """The public numbers behind the paper's γ, σ and Theorem 2."""
     return Published(
         epsilon=plan.epsilon_per_round,
@@ -73,7 +79,7 @@ def make_formulas(config: Config, plan: PublishedPlan, shards: Shards, dimension
         local_steps=config.algorithm.local_steps,
         batch_size=required(config.algorithm.batch_size, "algorithm.batch_size"),
         dimension=dimension,
-        participation=config.run.participants / shards.clients,
+        participation=config.run.participants / holdings.clients,
         gradient_bound=config.problem.clip_norm,
         diameter=config.algorithm.diameter,
         dual_diameter=config.algorithm.dual_diameter,

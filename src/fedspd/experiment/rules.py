@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import ceil, inf, sqrt
 
 from fedspd.config import Config
-from fedspd.data import Shards
+from fedspd.data import Holdings
 from fedspd.engine import check_participants
 from fedspd.errors import InputError
 from fedspd.experiment.build import averaged_clients
@@ -39,7 +39,7 @@ class Proposal:
     contraction: float  # by which a later local step shrinks a record's part in the query; 0: not counted on
 
 
-def propose(config: Config, shards: Shards, loss: Loss) -> Proposal:
+def propose(config: Config, holdings: Holdings, loss: Loss) -> Proposal:
     """Keep what the configuration sets and fill in the rest."""
     algorithm, run = config.algorithm, config.run
     clients = averaged_clients(config)
@@ -49,7 +49,7 @@ def propose(config: Config, shards: Shards, loss: Loss) -> Proposal:
     primal_dual = algorithm.name in PRIMAL_DUAL
     averaged = algorithm.name == "fedspd"  # releases the average of its local iterates, the others the last one
     reach = (algorithm.local_steps + 1) / 2 if averaged else algorithm.local_steps
-    records = len(shards.labels) / shards.clients
+    records = holdings.records / holdings.clients
     multiplier = _multiplier(config, int(records), participations)
     batch = algorithm.batch_size or records / algorithm.local_steps
     bound = min(config.problem.clip_norm, loss.slope_bound * row_norm)
@@ -59,8 +59,8 @@ def propose(config: Config, shards: Shards, loss: Loss) -> Proposal:
     moves = reach * (participations if primal_dual else rounds)
     step = algorithm.step_scale * path_length(noise, row_norm) / moves
     share = (algorithm.penalty_share or penalty_share(run.participants / clients)) if primal_dual else 0.0
-    max_batch = _max_batch(config, shards, participations)
-    crowding = _crowding(config, shards, max_batch)
+    max_batch = _max_batch(config, holdings, participations)
+    crowding = _crowding(config, holdings, max_batch)
     inverse_step = algorithm.inverse_step or (1 - share) / step
     if algorithm.local_steps > 1 and algorithm.inverse_step is None:
         inverse_step = max(inverse_step, crowding * loss.curvature * row_norm**2 / 2)
@@ -70,21 +70,21 @@ def propose(config: Config, shards: Shards, loss: Loss) -> Proposal:
     return Proposal(rounds, participations, inverse_step, penalty, max_batch, crowding, contraction)
 
 
-def _crowding(config: Config, shards: Shards, max_batch: int | None) -> float:
+def _crowding(config: Config, holdings: Holdings, max_batch: int | None) -> float:
     """Above 1 with Poisson sampling, where a shard does not divide evenly among the local steps, or counts more."""
     steps, batch_size = config.algorithm.local_steps, config.algorithm.batch_size
-    sizes, heaviest = shards.sizes, float((shards.sizes / shards.divisors).max())
+    sizes, heaviest = holdings.sizes, float((holdings.sizes / holdings.divisors).max())
     if batch_size is not None:
         return heaviest * (max_batch or batch_size) / batch_size
-    return float((-(-sizes // steps) * steps / shards.divisors).max())
+    return float((-(-sizes // steps) * steps / holdings.divisors).max())
 
 
-def _max_batch(config: Config, shards: Shards, participations: int) -> int | None:
+def _max_batch(config: Config, holdings: Holdings, participations: int) -> int | None:
     algorithm = config.algorithm
     if algorithm.sampling != POISSON or algorithm.local_steps == 1 or algorithm.batch_size is None:
         return None
     return algorithm.max_batch or largest_batch(
-        int(shards.sizes.max()), algorithm.batch_size, algorithm.local_steps, participations, config.privacy.epsilon,
+        int(holdings.sizes.max()), algorithm.batch_size, algorithm.local_steps, participations, config.privacy.epsilon,
         config.privacy.delta,
     )  # fmt: skip
 

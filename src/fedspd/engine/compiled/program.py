@@ -14,6 +14,7 @@ from fedspd.engine.compiled.numbers import put_together
 from fedspd.engine.diagnostics import right
 from fedspd.engine.draws import NOBODY
 from fedspd.engine.round import play
+from fedspd.privacy import gaussian
 from fedspd.typing import Batches
 
 BLOCK = 256  # participants whose draws are made together on a CPU
@@ -69,8 +70,9 @@ def _round(
     if noise is None:
         noise = _normals(shape, keys, turn.size)
     batches = _batches(shape, turn, keys, features, labels)
+    perturb = partial(gaussian, scale=turn.scale[:, None, None], normals=noise)
     # a compiler would otherwise compute what was played anew for each of its uses
-    played = jax.lax.optimization_barrier(play(algorithm, heard, states, batches, turn.scale[:, None, None], noise))
+    played = jax.lax.optimization_barrier(play(algorithm, heard, states, batches, perturb))
     present = collect(turn.present).astype(jnp.float64)
     precise = (collect(stack).astype(jnp.float64) for stack in (played.replies, previous))
     merged = algorithm.merge(server, told, *precise, present)

@@ -20,7 +20,7 @@ from fedspd.engine.diagnostics import Lagrangian, shares
 from fedspd.engine.outcome import Trace, conclude, require_rounds
 from fedspd.engine.parallel import Each, cores
 from fedspd.engine.simulate import Draw
-from fedspd.engine.simulation import Outcome, Simulation
+from fedspd.engine.simulation import Outcome, Simulation, check_claims
 from fedspd.engine.turns import Turn, turns
 
 MEMORY = 1 << 30  # bytes of states, batches and scores side by side on a CPU
@@ -53,7 +53,7 @@ def simulate_together(
     groups: dict[Shape, list[Ready]] = {}
     for number, simulation in enumerate(simulations):
         simulation.check()
-        simulation.check_claims()
+        check_claims(simulation.algorithm, simulation.plan)
         shape = shape_of(simulation, kind, drawn is not None)
         books = Books(simulation.plan, simulation.shards.clients, gate, simulation.spent_every_round)
         ready = Ready(number, simulation, books, list(turns(simulation, books)))
