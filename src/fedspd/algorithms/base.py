@@ -11,6 +11,7 @@ that the cost of a round grows with the participants and not with all clients.
 
 from typing import Any, NamedTuple, Protocol
 
+from fedspd.privacy.rounding import GradientSum
 from fedspd.problem import Objective
 from fedspd.typing import Array, Batches, Private, Query, Release, array_namespace
 
@@ -104,6 +105,20 @@ class Algorithm(Protocol):
     def local_point(self, client: Any) -> PrimalDual:
         """Local weights and dual of stacked clients, for diagnostics."""
         ...
+
+
+class Proved(Algorithm, Protocol):
+    """A method whose proof covers the rounding of a real client."""
+
+    def rounding(self, told: Any, client: Any, batch: GradientSum) -> float:
+        """How far `query` in float64 may be from its real-number value, from public numbers."""
+        ...
+
+
+def length(array: Array) -> float:
+    """The L2 norm of public numbers."""
+    xp = array_namespace(array)
+    return float(xp.sqrt(xp.sum(array * array)))
 
 
 def mean_of_latest(server: Array, replies: Array, previous: Array, present: Array, clients: int) -> Any:

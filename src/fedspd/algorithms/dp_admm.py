@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from math import inf, log, sqrt
 from typing import Any
 
-from fedspd.algorithms.base import PrimalDual, Released, Told, mean_of_latest
+from fedspd.algorithms.base import PrimalDual, Released, Told, length, mean_of_latest
 from fedspd.algorithms.schedule import Schedule
+from fedspd.privacy.rounding import GradientSum, steps_rounding
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
 from fedspd.typing import Array, Batches, Query, Release
@@ -87,6 +88,13 @@ class DPADMM:
         """One record moves the shard's mean gradient by 2G/m."""
         reach = self.penalty + self.schedule.inverse_step(round)
         return RECORD_MOVES[self.relation] * self.objective.clip_norm / (batch_sizes * reach)
+
+    def rounding(self, told: Told, client: Released, batch: GradientSum) -> float:
+        """Of one step from the client's own weights, along the regularizer's subgradient too."""
+        server, own = length(told.weights), length(client.weights)
+        slope = length(self.objective.regularizer.subgradient(client.weights))
+        pull = self.penalty * (2 * server + own) + length(client.dual) + slope
+        return steps_rounding(batch, 1, told.inverse_step, self.penalty, own, pull)
 
     def settle(self, told: Told, client: Released, release: Release, kept: None) -> tuple[Released, Array]:
         """The dual step and the upload, from noised values."""

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal, NamedTuple
 
-from fedspd.algorithms.base import PrimalDual, Told, mean_of_present
+from fedspd.algorithms.base import PrimalDual, Told, length, mean_of_present
 from fedspd.algorithms.schedule import Schedule
+from fedspd.privacy.rounding import GradientSum, gradient_rounding
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
 from fedspd.typing import Array, Batches, Private, Query, Release, array_namespace
@@ -72,6 +73,10 @@ class DPSGD:
         """Of a mean of gradients of norm at most C, in units of C where C is the median."""
         bound = self.objective.clip_norm if self.clipping == "fixed" else 1.0
         return RECORD_MOVES[self.relation] * bound / batch_sizes
+
+    def rounding(self, told: Told, client: Seen, batch: GradientSum) -> float:
+        """Of a mean gradient at the server's weights."""
+        return gradient_rounding(batch, length(told.weights))
 
     def settle(self, told: Told, client: Seen, release: Release, kept: Private[Array] | None) -> tuple[Seen, Array]:
         """The reply is the noised gradient; median clipping multiplies the un-noised median back in."""

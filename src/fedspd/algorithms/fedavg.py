@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
 
-from fedspd.algorithms.base import PrimalDual, Told, mean_of_present
+from fedspd.algorithms.base import PrimalDual, Told, length, mean_of_present
 from fedspd.algorithms.proximal import check_local_steps, proximal_steps
 from fedspd.algorithms.schedule import Schedule
+from fedspd.privacy.rounding import GradientSum, steps_rounding
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
 from fedspd.typing import Array, Batches, Query, Release, array_namespace
@@ -87,6 +88,11 @@ class FedAvg:
         if self.row_norm is None:
             return 2 * self.local_steps * self.objective.clip_norm / reach
         return RECORD_MOVES[self.relation] * self.objective.gradient_bound(self.row_norm) / (batch_sizes * reach)
+
+    def rounding(self, told: Told, client: Local, batch: GradientSum) -> float:
+        """Of Q proximal steps from the server's weights."""
+        server = length(told.weights)
+        return steps_rounding(batch, self.local_steps, told.inverse_step, self.penalty, server, self.penalty * server)
 
     def settle(self, told: Told, client: Local, release: Release, kept: None) -> tuple[Local, Array]:
         """The reply is the release."""

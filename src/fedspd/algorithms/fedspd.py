@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any, Literal
 
-from fedspd.algorithms.base import PrimalDual, Released, Told, mean_of_latest
+from fedspd.algorithms.base import PrimalDual, Released, Told, length, mean_of_latest
 from fedspd.algorithms.proximal import check_local_steps, proximal_steps
+from fedspd.privacy.rounding import GradientSum, steps_rounding
 from fedspd.privacy.sensitivity import proximal_average
 from fedspd.problem import Objective
 from fedspd.typing import Array, Batches, Query, Release, array_namespace
@@ -74,6 +75,12 @@ class FedSPD:
             self.inverse_step,
             self.penalty,
         )
+
+    def rounding(self, told: Told, client: Released, batch: GradientSum) -> float:
+        """Of Q proximal steps, pulled by the server's weights and the dual."""
+        start = length(client.weights if self.start_at == "own" else told.weights)
+        pull = self.penalty * length(told.weights) + length(client.dual)
+        return steps_rounding(batch, self.local_steps, self.inverse_step, self.penalty, start, pull)
 
     def settle(self, told: Told, client: Released, release: Release, kept: None) -> tuple[Released, Array]:
         """Dual, next start and upload, all from the noised value."""

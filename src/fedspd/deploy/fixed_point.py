@@ -1,0 +1,66 @@
+"""Real vectors as integers modulo 2^64, the ring in which masked vectors are summed.
+
+A coordinate is rounded to the nearest multiple of a public `step` and kept in two's complement, so a sum modulo 2^64
+is the true sum as long as that lies within 2^63 steps of zero. The step is a power of two: then dividing by it is
+exact, and a client knows to the last bit what it has sent. Choose it far below the noise.
+"""
+
+from math import frexp
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedspd.errors import InputError
+
+RANGE = 2**63  # steps on either side of zero
+LARGEST_EXPONENT = 960  # 2^63 steps of at most 2^960 are still a float64, and so is the smallest step
+
+
+def encode(values: NDArray[np.float64], step: float, summands: int = 1) -> NDArray[np.uint64]:
+    """The nearest multiples of `step`, counted in steps, modulo 2^64.
+
+    Args:
+        summands: how many vectors as large as this one are to be summed.
+
+    Guarantees:
+        Sums of as many vectors as announced do not wrap around.
+        A refusal does not tell the values.
+    """
+    if not encodable(values, step, summands):
+        raise InputError(
+            f"a vector to be masked must be finite and below 2^63 / {summands} steps of {step} in every coordinate, "
+            "got one that is not; enlarge the step or clip the vector."
+        )
+    return np.rint(np.asarray(values, np.float64) / step).astype(np.int64).view(np.uint64)
+
+
+def decode(total: NDArray[np.uint64], step: float) -> NDArray[np.float64]:
+    """The real vector of a sum of encoded ones; beyond 2^53 steps, the nearest float64 to it."""
+    _check_step(step)
+    return np.ascontiguousarray(total, np.uint64).view(np.int64).astype(np.float64) * step
+
+
+def rounded(values: NDArray[np.float64], step: float) -> NDArray[np.float64]:
+    """What a client has really sent when it has encoded `values`: within half a step of them."""
+    return decode(encode(values, step), step)
+
+
+def encodable(values: NDArray[np.float64], step: float, summands: int = 1) -> bool:
+    """Whether `summands` vectors no larger than this one in any coordinate have a sum below 2^63 steps."""
+    _check_step(step)
+    if summands < 1:
+        raise InputError(f"summands must be at least 1, got {summands}; give the number of vectors in the sum.")
+    with np.errstate(over="ignore"):  # a quotient beyond float64 is refused below, as infinite
+        steps = np.abs(np.rint(np.asarray(values, np.float64) / step))
+    if not np.all(np.isfinite(steps)):
+        return False
+    return int(np.max(steps, initial=0.0)) * summands < RANGE  # in Python's integers, since 2^63 - 1 is no float64
+
+
+def _check_step(step: float) -> None:
+    mantissa, exponent = frexp(step)
+    if mantissa != 0.5 or abs(exponent) > LARGEST_EXPONENT:
+        raise InputError(
+            f"step must be a power of two from 2^-{LARGEST_EXPONENT} to 2^{LARGEST_EXPONENT}, got {step}; "
+            "take the nearest, for instance 2^-30."
+        )

@@ -1,0 +1,192 @@
+"""Everything that server and sites say to each other. How it travels is known to `wire` alone."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+VERSION = 1
+"""Of these messages: server and sites must have the same."""
+
+
+class Hello(NamedTuple):
+    """Server: who is there?"""
+
+    version: int
+
+
+class Present(NamedTuple):
+    """Site: its name, its number of records (public) and the schema they keep to."""
+
+    site: str
+    records: int
+    schema: str
+
+
+class Enter(NamedTuple):
+    """Server: these are the run's terms (`terms.Terms` as text)."""
+
+    terms: str
+
+
+class Entered(NamedTuple):
+    """Site: agreed; nothing is spent yet."""
+
+    terms: str  # digest
+
+
+class Measure(NamedTuple):
+    """Server: release the moments of your columns."""
+
+    terms: str
+
+
+class Measured(NamedTuple):
+    """Site: its noised sums."""
+
+    terms: str
+    moments: np.ndarray
+    charges: int
+
+
+class Ask(NamedTuple):
+    """Server: play this round."""
+
+    terms: str
+    round: int
+    acknowledged: int  # the round of the site's last reply that is part of the server's sum; 0: none
+    weights: np.ndarray
+    mean: np.ndarray  # what columns are scaled by
+    deviation: np.ndarray
+
+
+class Reply(NamedTuple):
+    """Site: its upload."""
+
+    terms: str
+    round: int
+    upload: np.ndarray
+    charges: int  # how often the site has been charged in this run
+
+
+class Exchange(NamedTuple):
+    """Server, before a masked round: publish fresh keys."""
+
+    terms: str
+    round: int
+    attempt: str  # a masked round that is begun again has fresh keys
+
+
+class Published(NamedTuple):
+    """Site: its public keys."""
+
+    terms: str
+    round: int
+    keys: bytes
+
+
+class Deal(NamedTuple):
+    """Server: the keys of your neighbors; share your secrets among them."""
+
+    terms: str
+    round: int
+    attempt: str
+    place: int
+    threshold: int
+    keys: dict[int, bytes]
+
+
+class Dealt(NamedTuple):
+    """Site: one encrypted share for each neighbor."""
+
+    terms: str
+    round: int
+    shares: dict[int, bytes]
+
+
+class AskMasked(NamedTuple):
+    """Server: play this round and mask what you upload; shares come from the neighbors that are still there."""
+
+    terms: str
+    round: int
+    acknowledged: int
+    weights: np.ndarray
+    mean: np.ndarray
+    deviation: np.ndarray
+    attempt: str
+    step: float  # of the fixed-point numbers
+    shares: dict[int, bytes]
+
+
+class Masked(NamedTuple):
+    """Site: its masked upload."""
+
+    terms: str
+    round: int
+    upload: np.ndarray  # uint64
+    charges: int
+
+
+class Unmask(NamedTuple):
+    """Server: who answered and who did not; give the shares that remove their masks."""
+
+    terms: str
+    round: int
+    attempt: str
+    survivors: list[int]
+    dropped: list[int]
+
+
+class Unmasked(NamedTuple):
+    """Site: one share for each neighbor."""
+
+    terms: str
+    round: int
+    shares: dict[int, bytes]
+
+
+class Close(NamedTuple):
+    """Server: the run is over; what was it charged?"""
+
+    terms: str
+
+
+class Closed(NamedTuple):
+    """Site: charges of this run and what they cost by themselves."""
+
+    terms: str
+    charges: int
+    epsilon: float
+
+
+class Refused(NamedTuple):
+    """Site: no, and why. Nothing is spent."""
+
+    reason: str
+    final: bool  # whether asking again is of no use in this run
+
+
+REQUESTS = {
+    "query.hello": Hello,
+    "query.enter": Enter,
+    "train.measure": Measure,
+    "train.play": Ask,
+    "train.exchange": Exchange,
+    "train.deal": Deal,
+    "train.mask": AskMasked,
+    "train.unmask": Unmask,
+    "query.close": Close,
+}
+"""Every request by the type of the message that carries it."""
+
+REPLIES = {
+    "query.hello": Present,
+    "query.enter": Entered,
+    "train.measure": Measured,
+    "train.play": Reply,
+    "train.exchange": Published,
+    "train.deal": Dealt,
+    "train.mask": Masked,
+    "train.unmask": Unmasked,
+    "query.close": Closed,
+}
+"""What a site answers to each, unless it refuses."""

@@ -1,0 +1,89 @@
+"""What a site refuses: decided from public numbers and the site's own file, before a record is used."""
+
+from typing import Any
+
+import numpy as np
+
+from fedspd.data import Schema
+from fedspd.deploy.messages import Ask, AskMasked
+from fedspd.deploy.site import Site
+from fedspd.deploy.terms import Terms, columns_of
+from fedspd.errors import InputError
+from fedspd.experiment import Agreed
+from fedspd.privacy import ProvedPlan
+
+LARGEST_MEAN = 1000.0  # of a scaled column, whose values are in [-1, 1]
+
+
+class Refusal(InputError):  # noqa: N818 (it is no error to refuse)
+    """A reason that may be sent to the server: it says nothing about any record.
+
+    Args:
+        reason: one sentence.
+        final: whether asking again is of no use in this run.
+    """
+
+    def __init__(self, reason: str, final: bool = True) -> None:
+        super().__init__(reason)
+        self.final = final
+
+
+def check_terms(site: Site, terms: Terms, agreed: Agreed[Any], schema: Schema, records: int) -> None:
+    """Refuse terms that are not of this site's data or that its owner does not allow."""
+    if terms.schema != schema.digest:
+        raise Refusal(f"the site's schema is {schema.digest}, the run's is {terms.schema}; share one schema file.")
+    if terms.sizes[terms.place] != records:
+        raise Refusal(f"the site holds {records} records, the run counts on {terms.sizes[terms.place]}; start it anew.")
+    if site.budget is None:
+        return
+    if terms.draws is not None:
+        raise Refusal("draws that a server fixes are for tests without a budget; this site has one.")
+    policy, config, method = site.policy, terms.config, terms.config.algorithm.name
+    if method not in policy.methods:
+        raise Refusal(f"the method {method!r} is not among those allowed here: {', '.join(policy.methods)}.")
+    if config.problem.clip_norm != policy.clip_norm:
+        raise Refusal(
+            f"gradients are clipped to {policy.clip_norm:g} here, not to {config.problem.clip_norm:g}."
+        )
+    if config.data.row_norm != policy.row_norm:
+        raise Refusal(f"rows are shortened to {policy.row_norm:g} here, not to {config.data.row_norm:g}.")
+    batch = float(terms.batch(agreed)[0])
+    if batch < policy.min_batch:
+        raise Refusal(
+            f"a gradient is averaged over at least {policy.min_batch} records here, not over {batch:g}."
+        )
+    _check_plan(site, terms, agreed.plan)
+
+
+def _check_plan(site: Site, terms: Terms, plan: ProvedPlan) -> None:
+    budget, rounds = site.budget, int(plan.most_participations[terms.place])
+    assert budget is not None
+    if plan.relation != budget.relation:
+        raise Refusal(f"the budget here is for {budget.relation} neighbors, the run's for {plan.relation} ones.")
+    epsilon = float(plan.budgets[terms.place])
+    if epsilon > budget.epsilon or plan.delta > budget.delta:
+        raise Refusal(
+            f"the budget here is epsilon {budget.epsilon:g} at delta {budget.delta:g}, the run's noise is for "
+            f"{epsilon:g} at {plan.delta:g}; it needs more noise."
+        )
+    if rounds > site.policy.most_rounds:
+        raise Refusal(f"at most {site.policy.most_rounds} rounds of a run are played here, the run plans {rounds}.")
+
+
+def check_ask(site: Site, terms: Terms, agreed: Agreed[Any], schema: Schema, ask: Ask | AskMasked) -> None:
+    """Refuse numbers that would void the proof: weights or scales out of range, of another shape, or not finite."""
+    matrix = columns_of(schema, terms.config), agreed.algorithm.objective.loss.outputs
+    if ask.weights.dtype != np.float64 or ask.weights.shape != matrix:
+        raise Refusal(f"weights must be a float64 matrix of shape {matrix}, got {ask.weights.dtype} of another shape.")
+    if not (np.abs(ask.weights) <= site.policy.largest_weight).all():  # also false for what is not a number
+        raise Refusal(f"weights must be finite and at most {site.policy.largest_weight:g}, got larger ones.")
+    for name, values in (("mean", ask.mean), ("deviation", ask.deviation)):
+        if values.dtype != np.float64 or values.shape != (len(schema.columns),):
+            raise Refusal(f"the {name} must be {len(schema.columns)} float64 numbers, got another shape.")
+    floor = terms.config.data.deviation_floor
+    if not (np.abs(ask.mean) <= LARGEST_MEAN).all() or not ((ask.deviation >= floor) & (ask.deviation < np.inf)).all():
+        raise Refusal(
+            f"columns are scaled by means up to {LARGEST_MEAN:g} and deviations from {floor:g} only."
+        )
+    if not 1 <= ask.round <= agreed.rounds:
+        raise Refusal(f"the run has rounds 1 to {agreed.rounds}, got {ask.round}.")

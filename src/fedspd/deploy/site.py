@@ -1,0 +1,107 @@
+"""What a site's owner decides, in the site's own TOML file: data, ledger, budget, and what a server may ask for.
+
+The server never sees this file. Paths are relative to it.
+"""
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedspd.algorithms import METHODS
+from fedspd.config import parse_section
+from fedspd.errors import InputError
+from fedspd.privacy.ledger import Budget
+from fedspd.settings import setting
+
+PROVED = tuple(name for name, method in METHODS.items() if method.guarantee == "proved")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Who the site is and where its files are."""
+
+    name: str = setting("", "the site's name in its ledger and in every report", needed=True)
+    data: str = setting("", "CSV file with the site's records", needed=True)
+    schema: str = setting("", "the schema that all sites share", needed=True)
+    ledger: str = setting("ledger.db", "what the site's records have spent")
+    store: str = setting("store.db", "replies and public state of every run")
+    log: str = setting("site.log", "what was asked, charged and refused")
+    unprotected: bool = setting(
+        False, "for tests with data that needs no protection: no budget, every method, draws that a server fixes"
+    )
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """The most that the site's releases may cost, over all runs and servers."""
+
+    epsilon: float = setting(1.0, "privacy loss of all runs together", above=0, needed=True)
+    delta: float = setting(1e-5, "failure probability", above=0, below=1, needed=True)
+    unit: str = setting("record", "what is protected; a person with several records has less", choices=("record",))
+    relation: str = setting("replace-one", "which tables are neighbors", choices=("replace-one", "zero-out"))
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a server may ask for; everything else is refused before a record is read."""
+
+    methods: tuple[str, ...] = setting(
+        ("fedspd",),
+        "methods the site takes part in",
+        choices=PROVED,
+    )
+    clip_norm: float = setting(0.5, "record gradients are clipped to this norm, and to no other", above=0)
+    row_norm: float = setting(1.0, "records are shortened to this norm, and to no other", above=0)
+    min_batch: int = setting(100, "fewest records that a gradient is averaged over", at_least=1)
+    most_rounds: int = setting(100, "most rounds of one run that the site takes part in", at_least=1)
+    largest_weight: float = setting(1000.0, "largest weight a server may send: beyond it rounding would show", above=0)
+
+
+SECTIONS: dict[str, Any] = {"site": Place, "budget": Allowance, "policy": Policy}
+
+
+@dataclass(frozen=True)
+class Site:
+    """A site's file, read."""
+
+    folder: Path
+    place: Place
+    allowance: Allowance | None  # None: nothing here needs protection
+    policy: Policy = field(default_factory=Policy)
+
+    @property
+    def name(self) -> str:
+        """The site's name."""
+        return self.place.name
+
+    @property
+    def budget(self) -> Budget | None:
+        """The budget as the ledger has it."""
+        if self.allowance is None:
+            return None
+        return Budget(self.allowance.epsilon, self.allowance.delta, self.allowance.relation)  # pyright: ignore[reportArgumentType]
+
+    def path(self, name: str) -> Path:
+        """One of the site's files, by its key in [site]."""
+        return self.folder / getattr(self.place, name)
+
+
+def read_site(path: Path | str) -> Site:
+    """Read and check a site's file."""
+    path = Path(path)
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise InputError(f"expected a site's TOML file, got {str(path)!r} ({reason}); name another one.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not valid TOML: {error}; mend it at that place.") from None
+    sections = {name: parse_section(SECTIONS, name, keys) for name, keys in values.items()}
+    place = sections.get("site") or parse_section(SECTIONS, "site", {})
+    allowance = sections.get("budget")
+    if allowance is None and not place.unprotected:
+        raise InputError(f"{path} must have a [budget] with epsilon and delta, got none; add it.")
+    if allowance is not None and place.unprotected:
+        raise InputError(f"{path} has a [budget] and says site.unprotected = true; leave out one of the two.")
+    return Site(path.resolve().parent, place, allowance, sections.get("policy", Policy()))

@@ -1,0 +1,49 @@
+"""A Grid within one process: real messages through the real client app, without Flower's machinery around it."""
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedspd.deploy.app import respond
+
+Handler = Callable[[Message, Context], Message]
+
+
+class Loopback:
+    """Nodes that answer at once; a test may take one away or put another handler in its place."""
+
+    def __init__(self, sites: Mapping[int, Path]) -> None:
+        self.sites = dict(sites)
+        self.handlers: dict[int, Handler] = dict.fromkeys(sites, respond)
+        self.silent: set[int] = set()  # get a request and never answer
+        self.offline: set[int] = set()
+        self.sent: list[Message] = []
+        self.answers: dict[str, Message] = {}
+        self._numbers = itertools.count(1)
+        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1  # as Flower does for a server app
+
+    def get_node_ids(self) -> list[int]:
+        return [node for node in self.sites if node not in self.offline]
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        return [self._deliver(message) for message in messages]
+
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        return [self.answers.pop(number) for number in list(message_ids) if number in self.answers]
+
+    def _deliver(self, message: Message) -> str:
+        number = f"message-{next(self._numbers)}"
+        message.metadata.__dict__["_message_id"] = number
+        self.sent.append(message)
+        node = message.metadata.dst_node_id
+        if node not in self.silent | self.offline:
+            self.answers[number] = self.handlers[node](message, self.context(node))
+        return number
+
+    def context(self, node: int) -> Context:
+        config: Any = {"site": str(self.sites[node])}
+        return Context(run_id=1, node_id=node, node_config=config, state=RecordDict(), run_config={})

@@ -1,0 +1,97 @@
+"""A round of secure aggregation among honest clients in one process, who may drop out at every stage."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedspd.deploy.masking import (
+    PublicKeys,
+    Secrets,
+    deal,
+    mask,
+    new_secrets,
+    public_keys,
+    reveal,
+)
+from fedspd.deploy.unmasking import neighbors_of, threshold_for, unmask
+from fedspd.errors import InputError
+
+CONTEXT = b"run 1, round 1"
+STAYS, BEFORE_DEALING, AFTER_DEALING, AFTER_MASKING = range(4)
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """A round up to dealing: everybody's secrets, public keys and neighbors, and what each was dealt, by sender."""
+
+    secrets: Mapping[int, Secrets]
+    publics: Mapping[int, PublicKeys]
+    graph: Mapping[int, frozenset[int]]
+    inbox: Mapping[int, Mapping[int, bytes]]
+    threshold: int
+
+    def neighbors(self, client: int) -> dict[int, PublicKeys]:
+        return {peer: self.publics[peer] for peer in self.graph[client] if peer in self.publics}
+
+    def mask(self, client: int, values: np.ndarray) -> np.ndarray:
+        return mask(self.secrets[client], client, values, self.neighbors(client), self.threshold, CONTEXT)
+
+    def reveal(self, client: int, survivors: Collection[int], dropped: Collection[int]) -> dict[int, bytes]:
+        neighbors = self.neighbors(client)
+        return reveal(self.secrets[client], client, self.inbox[client], neighbors, survivors, dropped, self.threshold)
+
+    def reveal_around(self, client: int, arrived: Collection[int]) -> dict[int, bytes]:
+        around = {client, *self.neighbors(client)}
+        return self.reveal(client, around & set(arrived), around - set(arrived))
+
+    def unmask(self, masked: Mapping[int, np.ndarray], revealed: Mapping[int, Mapping[int, bytes]]) -> np.ndarray:
+        return unmask(masked, self.publics, self.graph, revealed, self.threshold, CONTEXT)
+
+
+def dealt(members: Collection[int], degree: int | None = None, absent: Collection[int] = ()) -> Dealt:
+    graph = neighbors_of(members, degree)
+    threshold = threshold_for(1 + min(map(len, graph.values())))
+    secrets = {member: new_secrets() for member in members}
+    publics = {member: public_keys(secrets[member]) for member in members}
+    outbox = {
+        member: deal(secrets[member], member, {peer: publics[peer] for peer in graph[member]}, threshold)
+        for member in members
+        if member not in absent
+    }
+    inbox = {me: {source: sent[me] for source, sent in outbox.items() if me in sent} for me in members}
+    return Dealt(secrets, {member: publics[member] for member in outbox}, graph, inbox, threshold)
+
+
+def vectors_of(members: Collection[int], size: int = 5) -> dict[int, np.ndarray]:
+    draws = np.random.default_rng(7)
+    return {member: draws.integers(0, 2**64, size, dtype=np.uint64) for member in members}
+
+
+def honest_round(
+    round: Dealt, fates: Mapping[int, int], vectors: Mapping[int, np.ndarray]
+) -> tuple[set[int], np.ndarray]:
+    """The survivors and their sum; a client that refuses has dropped out."""
+    masked, revealed = {}, {}
+    for client in round.publics:
+        if fates[client] != AFTER_DEALING:
+            try:
+                masked[client] = round.mask(client, vectors[client])
+            except InputError:
+                continue
+    for client in masked:
+        if fates[client] != AFTER_MASKING:
+            try:
+                revealed[client] = round.reveal_around(client, masked)
+            except InputError:
+                continue
+    return set(masked), round.unmask(masked, revealed)
+
+
+def connected(graph: Mapping[int, Collection[int]], clients: Collection[int]) -> bool:
+    reached, frontier = set(), list(clients)[:1]
+    while frontier:
+        client = frontier.pop()
+        reached.add(client)
+        frontier += [peer for peer in graph[client] if peer in clients and peer not in reached]
+    return reached == set(clients)
