@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,9 +28,15 @@ NAME = "local"  # of the connection in Flower's configuration file
 START_SECONDS = 120.0
 # Flower keeps a killed node online for 60 seconds after its last sign of life and refuses a second one until then.
 RETURN_SECONDS = 90.0
+RETRY_SECONDS = 2.0
 NODE_ID = re.compile(r"SuperNode ID: (\d+)")
 STILL_ONLINE = "Failed to activate SuperNode"
-QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1"}
+COMMON = {
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "PYTHONUNBUFFERED": "1",
+}
 
 
 @dataclass(frozen=True)
@@ -146,10 +152,11 @@ class Federation:
         """Ids of the processes in which node `i` answers a message now."""
         return marked(self._mark(f"node-{i}"), "flwr-clientapp")
 
-    def run(self, *run_config: str) -> int:
-        """Start the app with overrides such as `rounds=3`; returns the run's id."""
-        overrides = [word for override in run_config for word in ("--run-config", override)]
-        return int(self.flwr("run", str(self.app_dir), NAME, *overrides)["run-id"])
+    def run(self, *run_config: str, app_dir: Path | None = None) -> int:
+        """Start the app, or another one, with overrides such as `rounds=3`; returns the run's id."""
+        # One option for all: of two with the same section, `flwr` forgets the first.
+        overrides = ["--run-config", " ".join(run_config)] if run_config else []
+        return int(self.flwr("run", str(app_dir or self.app_dir), NAME, *overrides)["run-id"])
 
     def status(self, run_id: int) -> str:
         """What the SuperLink says of a run: `pending`, `starting`, `running` or `finished:` and how."""
@@ -168,6 +175,18 @@ class Federation:
     def server_log(self, run_id: int) -> str:
         """What the app's server part has printed so far; Flower keeps it apart from the SuperLink's log."""
         return self._command("log", str(run_id), NAME, "--show")
+
+    def follow(self, run_id: int) -> Iterator[str]:
+        """Lines that the app's server part prints, as they come, until the run is finished."""
+        command = [str(PROGRAMS / "flwr"), "log", str(run_id), NAME, "--stream"]
+        with subprocess.Popen(
+            command, env=self._environment("operator"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+            try:
+                assert process.stdout is not None
+                yield from process.stdout
+            finally:
+                process.kill()
 
     def flwr(self, *arguments: str) -> dict[str, Any]:
         """What a `flwr` command, run as the operator, prints as JSON."""
@@ -220,6 +239,7 @@ class Federation:
                 return node_id
             if STILL_ONLINE not in self._recent(label) or time.monotonic() > end:
                 raise FederationError(f"{label} was not accepted; {self._last_words(label)}")
+            time.sleep(RETRY_SECONDS)
             self._spawn_node(i)
 
     def _ended(self, label: str) -> bool:
@@ -245,4 +265,4 @@ class Federation:
     def _environment(self, label: str) -> dict[str, str]:
         # Flower finds its own programs on the path; every member has its own home, as on machines of their own.
         path = f"{PROGRAMS}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-        return os.environ | QUIET | {"PATH": path, "FLWR_HOME": str(self.folder / label)}
+        return os.environ | COMMON | {"PATH": path, "FLWR_HOME": str(self.folder / label)}

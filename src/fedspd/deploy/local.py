@@ -28,7 +28,7 @@ def measure(terms: Terms, agreed: Agreed[Any], schema: Schema, table: Table) -> 
     rounding = sum_rounding(len(table), 2 * int(schema.numeric.sum()))
     scale = float(agreed.plan.moments_scale(moments.sensitivity + 2 * rounding)[terms.place])
     query = moments.query(table.features, offsets)
-    return np.asarray(perturbed(terms, "moments", 0, scale, query).value)[0]
+    return np.asarray(perturbed(terms, agreed.plan.guarantee, "moments", 0, scale, query).value)[0]
 
 
 def play_round(terms: Terms, agreed: Agreed[Any], table: Table, ask: Ask | AskMasked, state: Any) -> Played:
@@ -46,16 +46,18 @@ def play_round(terms: Terms, agreed: Agreed[Any], table: Table, ask: Ask | AskMa
     scale = float(np.max(plan.noise_scale(ONE + terms.place, sensitivity)))
     return play(
         algorithm, told, state, gather_batches(shard, ONE, records, divisor),
-        partial(perturbed, terms, "noise", ask.round, scale),
+        partial(perturbed, terms, plan.guarantee, "noise", ask.round, scale),
     )  # fmt: skip
 
 
-def perturbed(terms: Terms, name: Any, round: int, scale: float, query: Query) -> Release:
-    """Noise from the operating system; of a fixed seed, or none, only where nothing is protected."""
-    if terms.draws is None and scale > 0:
-        return exact_gaussian(query, scale)
-    rng = stream(terms.draws or 0, name, round, terms.place)
-    return gaussian(query, scale, rng.standard_normal(query.value.shape))
+def perturbed(terms: Terms, guarantee: str, name: Any, round: int, scale: float, query: Query) -> Release:
+    """Noise from the operating system; of a seed that the server knows, or none, only where nothing is protected."""
+    if terms.draws is not None:
+        rng = stream(terms.draws, name, round, terms.place)
+        return gaussian(query, scale, rng.standard_normal(query.value.shape))
+    if guarantee == "none":
+        return gaussian(query, 0.0, np.zeros(query.value.shape))
+    return exact_gaussian(query, scale)
 
 
 def _records(terms: Terms, agreed: Agreed[Any], round: int, size: int) -> np.ndarray:

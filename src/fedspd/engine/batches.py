@@ -1,7 +1,5 @@
 """Which records a round uses, and their batches: the same for simulated and for real clients."""
 
-from typing import Any
-
 import numpy as np
 
 from fedspd.data import Holdings, Shards
@@ -11,7 +9,9 @@ from fedspd.privacy import POISSON, WITH_REPLACEMENT, WITHOUT_REPLACEMENT
 from fedspd.typing import Batches
 
 
-def draw_records(rng: Any, sizes: np.ndarray, sampling: str, batch_size: int | None, local_steps: int) -> np.ndarray:
+def draw_records(
+    rng: draws.Source, sizes: np.ndarray, sampling: str, batch_size: int | None, local_steps: int
+) -> np.ndarray:
     """(clients, local steps, longest batch): numbers of records within each client's shard."""
     if batch_size is None:
         return draws.whole_shards(rng, sizes, local_steps)

@@ -81,11 +81,14 @@ def _shuffled(rng: Source, sizes: np.ndarray, count: int) -> np.ndarray:
     width = int(sizes.max())
     numbers = np.arange(width, dtype=np.uint64)
     mask = np.uint64((1 << width.bit_length()) - 1)
-    keys = rng.integers(0, 1 << 64, size=(len(sizes), width), dtype=np.uint64) & ~mask | numbers
-    keys[numbers >= sizes[:, None].astype(np.uint64)] = np.iinfo(np.uint64).max
-    if count < width:
-        keys = np.partition(keys, count - 1, axis=1)[:, :count]
-    return (np.sort(keys, axis=1)[:, :count] & mask).astype(np.int64)
+    while True:
+        keys = rng.integers(0, 1 << 64, size=(len(sizes), width), dtype=np.uint64) & ~mask | numbers
+        keys[numbers >= sizes[:, None].astype(np.uint64)] = np.iinfo(np.uint64).max
+        if count + 1 < width:
+            keys = np.partition(keys, count, axis=1)
+        keys = np.sort(keys[:, : count + 1], axis=1)
+        if ((keys[:, 1:] | mask) != (keys[:, :-1] | mask)).all():  # a tie would favor the record with the lower number
+            return (keys[:, :count] & mask).astype(np.int64)
 
 
 def records_with_replacement(rng: Source, sizes: np.ndarray, count: int) -> np.ndarray:

@@ -1,9 +1,11 @@
 """Noise, the paper's formulas, and plans. This room knows no data, no loss and no rounds.
 
-`mechanism.gaussian` is the only source of noise in the program; `published` holds the paper's
-formulas as printed; a `Plan` ties noise, sampling and cost together.
+`mechanism.gaussian` in a simulation and `exact.exact_gaussian` at a real client are the only sources of noise and
+the only ways from a `Query` to a `Release`; `rounding` bounds what float64 adds to a sensitivity there. `published`
+holds the paper's formulas as printed; a `Plan` ties noise, sampling and cost together.
 """
 
+from fedspd.privacy.exact import exact_gaussian
 from fedspd.privacy.mechanism import gaussian
 from fedspd.privacy.plan import (
     POISSON,
@@ -16,18 +18,24 @@ from fedspd.privacy.plan import (
 )
 from fedspd.privacy.proved import ProvedPlan, Sampling, plan_proved
 from fedspd.privacy.published import Published
+from fedspd.privacy.rounding import GradientSum, gradient_rounding, steps_rounding, sum_rounding
 
 __all__ = [
     "POISSON",
     "WHOLE_SHARD",
     "WITHOUT_REPLACEMENT",
     "WITH_REPLACEMENT",
+    "GradientSum",
     "Plan",
     "ProvedPlan",
     "Published",
     "PublishedPlan",
     "Sampling",
+    "exact_gaussian",
     "gaussian",
+    "gradient_rounding",
     "plan_as_published",
     "plan_proved",
+    "steps_rounding",
+    "sum_rounding",
 ]
