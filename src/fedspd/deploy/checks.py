@@ -1,5 +1,6 @@
 """What a server believes of a reply. A reply that fails changes nothing."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from fedspd.experiment import Agreed
 GENEROUS = 10.0  # how far beyond what is plausible a reply may be: honest ones never come near
 
 
-def refuse_reply(reply: messages.Reply, member: Member, round: int, shape: tuple[int, ...], limit: float) -> str | None:
-    """Why a reply is rejected, or None.
+def refuse_reply(
+    reply: messages.Reply | messages.Masked, member: Member, round: int, shape: tuple[int, ...], limit: float
+) -> str | None:
+    """Why a reply is rejected, or None; of a masked one only its form can be judged.
 
     Args:
         reply: what came.
@@ -28,8 +31,12 @@ def refuse_reply(reply: messages.Reply, member: Member, round: int, shape: tuple
         return f"it is of round {reply.round}"
     if reply.charges <= member.acknowledged:
         return f"it is numbered {reply.charges} and {member.acknowledged} was merged before"
-    if reply.upload.dtype != np.float64 or reply.upload.shape != shape:
+    masked = isinstance(reply, messages.Masked)
+    kind, shape = (np.uint64, (prod(shape),)) if masked else (np.float64, shape)
+    if reply.upload.dtype != kind or reply.upload.shape != shape:
         return f"it is {reply.upload.dtype} of shape {reply.upload.shape}"
+    if masked:
+        return None
     if not np.isfinite(reply.upload).all():
         return "it is not finite"
     norm = float(np.linalg.norm(reply.upload))

@@ -8,12 +8,14 @@ import numpy as np
 
 from fedspd.data import Schema, Table, read_schema, read_table
 from fedspd.deploy import messages
+from fedspd.deploy.fixed_point import STEP, rounded
 from fedspd.deploy.local import measure, play_round
+from fedspd.deploy.masked import Masking
 from fedspd.deploy.memory import from_bytes, to_bytes
 from fedspd.deploy.policy import Refusal, check_ask, check_terms
 from fedspd.deploy.site import Site
 from fedspd.deploy.store import Run, Store, Stored
-from fedspd.deploy.terms import Terms, columns_of, digest_of, read_terms
+from fedspd.deploy.terms import SECURE, Terms, columns_of, digest_of, read_terms
 from fedspd.errors import InputError
 from fedspd.experiment import Agreed
 from fedspd.privacy.accounting import Event, spent
@@ -61,6 +63,16 @@ class Client:
                     return self.play(request)
                 case messages.Close():
                     return self.close(request)
+                case messages.AskMasked():
+                    return self.play_masked(request)
+                case messages.MeasureMasked():
+                    return self.measure_masked(request)
+                case messages.Exchange():
+                    return self._masking(request).exchange(request)
+                case messages.Deal():
+                    return self._masking(request).deal(request)
+                case messages.Unmask():
+                    return self._masking(request).unmask(request)
         raise Refusal("this kind of request is not known here; update both sides.")
 
     def hello(self, request: messages.Hello) -> messages.Present:
@@ -91,6 +103,13 @@ class Client:
     def measure(self, request: messages.Measure) -> messages.Measured:
         """Release the noised moments of the site's columns."""
         entered = self._entered(request.terms)
+        if entered.terms.aggregation == SECURE:
+            raise Refusal("the run's aggregation is 'secure', the moments are asked for without masks.")
+        stored = self.measured(entered)
+        return messages.Measured(request.terms, np.frombuffer(stored.upload, "<f8"), stored.number)
+
+    def measured(self, entered: Entered, sent: Callable[[np.ndarray], np.ndarray] = lambda sums: sums) -> Stored:
+        """The site's moments: the stored ones, or new ones that are charged."""
         group = self._group(entered)
         if group is None or group.moments is None:
             raise Refusal("the terms of the run have no release of moments.")
@@ -98,11 +117,11 @@ class Client:
         if stored is None:
             table = self._frozen_table(entered)
             number = self._charge(entered, group.moments, MOMENTS)
-            sums = measure(entered.terms, entered.agreed, self.schema, table)
+            sums = sent(measure(entered.terms, entered.agreed, self.schema, table))
             stored = Stored(number, 0, MOMENTS, to_bytes(sums), b"")
             self.store.keep(entered.run, stored, None)
             self.log(f"run {entered.run}: released moments, charge {number}")
-        return messages.Measured(request.terms, np.frombuffer(stored.upload, "<f8"), stored.number)
+        return stored
 
     def play(self, request: messages.Ask) -> messages.Reply:
         """Play a round."""
@@ -111,6 +130,28 @@ class Client:
         stored = self.released(entered, request)
         upload = np.frombuffer(stored.upload, "<f8").reshape(request.weights.shape)
         return messages.Reply(request.terms, request.round, upload, stored.number)
+
+    def play_masked(self, request: messages.AskMasked) -> messages.Masked:
+        """Play a round and mask the upload."""
+        entered = self._entered(request.terms)
+        check_ask(self.site, entered.terms, entered.agreed, self.schema, request)
+        masking = Masking(self.store, entered.terms)
+        attempt = masking.check(request)
+        stored = self.released(entered, request, sent=lambda upload: rounded(upload, STEP))
+        return masking.mask(request, attempt, np.frombuffer(stored.upload, "<f8"), stored.number)
+
+    def measure_masked(self, request: messages.MeasureMasked) -> messages.Masked:
+        """Release the moments, masked."""
+        entered, masking = self._entered(request.terms), self._masking(request)
+        attempt = masking.check(request)
+        stored = self.measured(entered, sent=lambda sums: rounded(sums, STEP))
+        return masking.mask(request, attempt, np.frombuffer(stored.upload, "<f8"), stored.number)
+
+    def _masking(self, request: Any) -> Masking:
+        terms = self._entered(request.terms).terms
+        if terms.aggregation != SECURE:
+            raise Refusal("the run's uploads are not masked.")
+        return Masking(self.store, terms)
 
     def released(
         self, entered: Entered, ask: Any, sent: Callable[[np.ndarray], np.ndarray] = lambda upload: upload

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedspd.errors import InputError
 
+STEP = 2.0**-40  # of uploads: weights are of order one, and their noise far above this
 RANGE = 2**63  # steps on either side of zero
 LARGEST_EXPONENT = 960  # 2^63 steps of at most 2^960 are still a float64, and so is the smallest step
 

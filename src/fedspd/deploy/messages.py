@@ -113,7 +113,15 @@ class AskMasked(NamedTuple):
     mean: np.ndarray
     deviation: np.ndarray
     attempt: str
-    step: float  # of the fixed-point numbers
+    shares: dict[int, bytes]
+
+
+class MeasureMasked(NamedTuple):
+    """Server: release the moments of your columns, masked; round is 0."""
+
+    terms: str
+    round: int
+    attempt: str
     shares: dict[int, bytes]
 
 
@@ -173,6 +181,7 @@ REQUESTS = {
     "train.exchange": Exchange,
     "train.deal": Deal,
     "train.mask": AskMasked,
+    "train.measure_masked": MeasureMasked,
     "train.unmask": Unmask,
     "query.close": Close,
 }
@@ -186,6 +195,7 @@ REPLIES = {
     "train.exchange": Published,
     "train.deal": Dealt,
     "train.mask": Masked,
+    "train.measure_masked": Masked,
     "train.unmask": Unmasked,
     "query.close": Closed,
 }

@@ -7,7 +7,7 @@ import numpy as np
 from fedspd.data import Schema
 from fedspd.deploy.messages import Ask, AskMasked
 from fedspd.deploy.site import Site
-from fedspd.deploy.terms import Terms, columns_of
+from fedspd.deploy.terms import SECURE, Terms, columns_of
 from fedspd.errors import InputError
 from fedspd.experiment import Agreed
 from fedspd.privacy import ProvedPlan
@@ -42,16 +42,12 @@ def check_terms(site: Site, terms: Terms, agreed: Agreed[Any], schema: Schema, r
     if method not in policy.methods:
         raise Refusal(f"the method {method!r} is not among those allowed here: {', '.join(policy.methods)}.")
     if config.problem.clip_norm != policy.clip_norm:
-        raise Refusal(
-            f"gradients are clipped to {policy.clip_norm:g} here, not to {config.problem.clip_norm:g}."
-        )
+        raise Refusal(f"gradients are clipped to {policy.clip_norm:g} here, not to {config.problem.clip_norm:g}.")
     if config.data.row_norm != policy.row_norm:
         raise Refusal(f"rows are shortened to {policy.row_norm:g} here, not to {config.data.row_norm:g}.")
     batch = float(terms.batch(agreed)[0])
     if batch < policy.min_batch:
-        raise Refusal(
-            f"a gradient is averaged over at least {policy.min_batch} records here, not over {batch:g}."
-        )
+        raise Refusal(f"a gradient is averaged over at least {policy.min_batch} records here, not over {batch:g}.")
     _check_plan(site, terms, agreed.plan)
 
 
@@ -72,6 +68,8 @@ def _check_plan(site: Site, terms: Terms, plan: ProvedPlan) -> None:
 
 def check_ask(site: Site, terms: Terms, agreed: Agreed[Any], schema: Schema, ask: Ask | AskMasked) -> None:
     """Refuse numbers that would void the proof: weights or scales out of range, of another shape, or not finite."""
+    if isinstance(ask, AskMasked) != (terms.aggregation == SECURE):
+        raise Refusal(f"the run's aggregation is {terms.aggregation!r}, the round asks for another one.")
     matrix = columns_of(schema, terms.config), agreed.algorithm.objective.loss.outputs
     if ask.weights.dtype != np.float64 or ask.weights.shape != matrix:
         raise Refusal(f"weights must be a float64 matrix of shape {matrix}, got {ask.weights.dtype} of another shape.")
@@ -82,8 +80,6 @@ def check_ask(site: Site, terms: Terms, agreed: Agreed[Any], schema: Schema, ask
             raise Refusal(f"the {name} must be {len(schema.columns)} float64 numbers, got another shape.")
     floor = terms.config.data.deviation_floor
     if not (np.abs(ask.mean) <= LARGEST_MEAN).all() or not ((ask.deviation >= floor) & (ask.deviation < np.inf)).all():
-        raise Refusal(
-            f"columns are scaled by means up to {LARGEST_MEAN:g} and deviations from {floor:g} only."
-        )
+        raise Refusal(f"columns are scaled by means up to {LARGEST_MEAN:g} and deviations from {floor:g} only.")
     if not 1 <= ask.round <= agreed.rounds:
         raise Refusal(f"the run has rounds 1 to {agreed.rounds}, got {ask.round}.")

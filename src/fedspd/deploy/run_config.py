@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedspd.config import Config, changed, parse, parse_section
+from fedspd.deploy.masking import SMALLEST_GROUP
 from fedspd.deploy.terms import PLAIN, SECURE
 from fedspd.errors import InputError
 from fedspd.settings import setting
@@ -66,4 +67,8 @@ def read_run_config(values: Mapping[str, Any]) -> RunSettings:
     deploy = parse_section({"deploy": Deploy}, "deploy", sections.pop("deploy", {}))
     if deploy.quorum > deploy.sites:
         raise InputError(f"deploy.quorum must be at most deploy.sites = {deploy.sites}, got {deploy.quorum}; lower it.")
+    if deploy.aggregation == SECURE and deploy.quorum < SMALLEST_GROUP:
+        raise InputError(
+            f"deploy.quorum must be at least {SMALLEST_GROUP} for secure aggregation, got {deploy.quorum}; raise it."
+        )
     return RunSettings(deploy, parse(sections))

@@ -17,7 +17,7 @@ from fedspd.deploy.enroll import enroll, terms_of
 from fedspd.deploy.post import Answers, Post, Say
 from fedspd.deploy.results import write_results
 from fedspd.deploy.run_config import RunSettings, read_run_config
-from fedspd.deploy.secure import sum_securely
+from fedspd.deploy.secure import Round, sum_securely
 from fedspd.deploy.terms import SECURE, Terms, columns_of
 from fedspd.engine import draws
 from fedspd.engine.diagnostics import accuracies
@@ -85,26 +85,47 @@ class Server:
 
     def _measure(self) -> None:
         """Scale columns by what the sites release of their moments."""
-        plan, holdings = self.agreed.plan, self.terms[0].holdings
-        moments = make_moments(self.terms[0].config, self.schema.numeric, self.schema.categorical, holdings, plan)
-        requests = {member.node: messages.Measure(member.terms) for member in self.checkpoint.roster}
-        answers = self.post.ask("train.measure", requests, self.settings.deploy.round_seconds, "moments")
+        config, holdings = self.terms[0].config, self.terms[0].holdings
+        moments = make_moments(config, self.schema.numeric, self.schema.categorical, holdings, self.agreed.plan)
         numbers = int(self.schema.numeric.sum())
         size = numbers + (len(self.schema.columns) if moments.levels else numbers)
-        sums, records = [], 0
-        for place, member in enumerate(self.checkpoint.roster):
-            answer = answers.content.get(member.node)
-            if isinstance(answer, messages.Measured) and _sound(answer, member.terms, size):
-                sums.append(answer.moments)
-                records += member.records
-                self.checkpoint = self.checkpoint.with_member(place, charges=answer.charges)
-            else:
-                self._note(place, answer, answers)
-        if len(sums) < self.settings.deploy.quorum:
-            self._stop(f"{len(sums)} sites released their moments")
-        mean, deviation = moments.scaling(Release(np.array(sums)), records)
+        mail = Mail(self, 0)
+        secure = self.settings.deploy.aggregation == SECURE
+        total, charges = self._moments_securely(size, mail) if secure else self._moments_plainly(size, mail)
+        if len(charges) < self.settings.deploy.quorum:
+            self._stop(f"{len(charges)} sites released their moments")
+        records = sum(self.checkpoint.roster[place].records for place in charges)
+        mean, deviation = moments.scaling(Release(total[None]), records)
         self.checkpoint = replace(self.checkpoint, mean=mean, deviation=deviation, measured=True)
+        for place, number in charges.items():
+            self.checkpoint = self.checkpoint.with_member(place, charges=number)
         save(self.settings.folder, self.checkpoint)
+
+    def _moments_plainly(self, size: int, mail: "Mail") -> tuple[np.ndarray, dict[int, int]]:
+        requests = {place: messages.Measure(member.terms) for place, member in enumerate(self.checkpoint.roster)}
+        sound = {
+            place: answer
+            for place, answer in mail.exchange("train.measure", requests).items()
+            if _sound(answer, requests[place].terms, size)
+        }
+        total = np.sum([answer.moments for answer in sound.values()], axis=0)
+        return total, {place: answer.charges for place, answer in sound.items()}
+
+    def _moments_securely(self, size: int, mail: "Mail") -> tuple[np.ndarray, dict[int, int]]:
+        roster = self.checkpoint.roster
+        found = sum_securely(
+            Round(
+                self.checkpoint.run,
+                0,
+                {place: member.terms for place, member in enumerate(roster)},
+                "train.measure_masked",
+                lambda place, attempt, shares: messages.MeasureMasked(roster[place].terms, 0, attempt, shares),
+                lambda place, reply: refuse_reply(reply, roster[place], 0, (size,), 0.0) is None,
+                self.settings.deploy.neighbors,
+            ),
+            mail.exchange,
+        )
+        return (np.zeros(size), {}) if found is None else (found.total, found.numbers)
 
     def _enough(self) -> bool:
         open_sites = len(self._open())
@@ -121,15 +142,16 @@ class Server:
         begin, round, before = time.monotonic(), self.checkpoint.round + 1, len(self._open())
         chosen = self._choose(round)
         asks = {place: self._ask(place, round) for place in chosen.tolist()}
+        mail = Mail(self, round)
         secure = self.settings.deploy.aggregation == SECURE
-        merged, late = sum_securely(self, asks, round) if secure else self._sum_plainly(asks, round)
+        merged = self._sum_securely(asks, mail) if secure else self._sum_plainly(asks, mail)
         if len(merged.replies) < self.settings.deploy.quorum:
             if len(self._open()) == before:
                 self._stop(f"{len(merged.replies)} sites answered round {round}")
             save(self.settings.folder, self.checkpoint)
             return
         self._merge(merged, asks, round)
-        self._remember(round, len(asks), len(merged.replies), late, time.monotonic() - begin)
+        self._remember(round, len(asks), len(merged.replies), mail.late, time.monotonic() - begin)
 
     def _choose(self, round: int) -> np.ndarray:
         """Who is asked: as in a simulation, uniformly among those that may still take part."""
@@ -144,28 +166,49 @@ class Server:
         weights = np.asarray(self.agreed.algorithm.broadcast(checkpoint.server, round).weights)
         return messages.Ask(member.terms, round, member.acknowledged, weights, checkpoint.mean, checkpoint.deviation)
 
-    def _sum_plainly(self, asks: Mapping[int, messages.Ask], round: int) -> tuple[Merged, int]:
-        nodes = {place: self.checkpoint.roster[place].node for place in asks}
-        requests = {nodes[place]: ask for place, ask in asks.items()}
-        answers = self.post.ask("train.play", requests, self.settings.deploy.round_seconds, f"round {round}")
-        uploads, replies = [], {}
-        for place, ask in asks.items():
-            answer = answers.content.get(nodes[place])
-            if not isinstance(answer, messages.Reply):
-                self._note(place, answer, answers)
-                continue
-            member = self.checkpoint.roster[place]
-            limit = largest_norm(self.terms[place], self.agreed, ask.weights, round, member.asked + 1)
-            if (why := refuse_reply(answer, member, round, ask.weights.shape, limit)) is not None:
-                self.say(f"round {round}: the reply of {member.site} is rejected: {why}")
-                continue
-            uploads.append(answer.upload)
-            replies[place] = answer.charges
-        for what in answers.late:
-            self.say(f"round {round}: a late answer is dropped: {what}")
-        return Merged(np.array(uploads), replies), len(answers.late)
+    def _sum_plainly(self, asks: Mapping[int, messages.Ask], mail: "Mail") -> Merged:
+        answers = mail.exchange("train.play", asks)
+        accepted = {place: reply for place, reply in answers.items() if self._accepts(place, reply, asks[place])}
+        uploads = [reply.upload for reply in accepted.values()]
+        return Merged(np.array(uploads), {place: reply.charges for place, reply in accepted.items()})
 
-    def _note(self, place: int, answer: Any, answers: Answers) -> None:
+    def _sum_securely(self, asks: Mapping[int, messages.Ask], mail: "Mail") -> Merged:
+        """One row holds the sum; the others are zero, as nobody's upload is known."""
+        found = sum_securely(
+            Round(
+                self.checkpoint.run,
+                mail.round,
+                {place: ask.terms for place, ask in asks.items()},
+                "train.mask",
+                lambda place, attempt, shares: messages.AskMasked(*asks[place], attempt, shares),
+                lambda place, reply: self._accepts(place, reply, asks[place]),
+                self.settings.deploy.neighbors,
+            ),
+            mail.exchange,
+        )
+        if found is None:
+            return Merged(np.zeros((0, 0)), {})
+        limit = sum(self._limit(place, asks[place]) for place in found.numbers)
+        if not np.linalg.norm(found.total) <= limit:
+            self.say(f"round {mail.round}: the sum is rejected: its norm is beyond {limit:.3g}")
+            return Merged(np.zeros((0, 0)), {})
+        shape = next(iter(asks.values())).weights.shape
+        uploads = np.zeros((len(found.numbers), *shape))
+        uploads[0] = found.total.reshape(shape)
+        return Merged(uploads, found.numbers)
+
+    def _limit(self, place: int, ask: messages.Ask) -> float:
+        asked = self.checkpoint.roster[place].asked + 1
+        return largest_norm(self.terms[place], self.agreed, ask.weights, ask.round, asked)
+
+    def _accepts(self, place: int, reply: messages.Reply | messages.Masked, ask: messages.Ask) -> bool:
+        member = self.checkpoint.roster[place]
+        why = refuse_reply(reply, member, ask.round, ask.weights.shape, self._limit(place, ask))
+        if why is not None:
+            self.say(f"round {ask.round}: the reply of {member.site} is rejected: {why}")
+        return why is None
+
+    def note(self, place: int, answer: Any, answers: Answers) -> None:
         """Report a site that did not do as asked; one that never will is not asked again."""
         member = self.checkpoint.roster[place]
         match answer:
@@ -245,6 +288,31 @@ class Server:
             f"{self.settings.deploy.round_seconds:g} s, got {got}; `flwr run` on the same folder goes on after round "
             f"{self.checkpoint.round}."
         )
+
+
+class Mail:
+    """The exchanges of one round, which may be several."""
+
+    def __init__(self, server: Server, round: int) -> None:
+        self.server, self.round, self.late = server, round, 0
+
+    def exchange(self, kind: str, requests: Mapping[int, Any]) -> dict[int, Any]:
+        """The right kind of answers, by place; everything else is reported."""
+        server = self.server
+        nodes = {place: server.checkpoint.roster[place].node for place in requests}
+        sent = {nodes[place]: request for place, request in requests.items()}
+        answers = server.post.ask(kind, sent, server.settings.deploy.round_seconds, f"round {self.round}")
+        self.late += len(answers.late)
+        for what in answers.late:
+            server.say(f"round {self.round}: a late answer is dropped: {what}")
+        right = {}
+        for place, node in nodes.items():
+            answer = answers.content.get(node)
+            if isinstance(answer, messages.REPLIES[kind]):
+                right[place] = answer
+            else:
+                server.note(place, answer, answers)
+        return right
 
 
 def round_off(seconds: float) -> float:
