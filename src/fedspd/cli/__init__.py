@@ -13,7 +13,7 @@ from rich.table import Table
 
 from fedspd import config as configuration
 from fedspd.algorithms import METHODS
-from fedspd.cli import plan, privacy, report, studies, sweep
+from fedspd.cli import deploy, plan, privacy, report, studies, sweep
 from fedspd.cli.progress import progress
 from fedspd.errors import InputError
 from fedspd.settings import describe
@@ -118,6 +118,7 @@ plan.register(app)
 studies.register(app)
 sweep.register(app)
 report.register(app)
+deploy.register(app)
 
 
 def join_hosts(hosts: str, config: configuration.Config, ledger: Path | None) -> int:

@@ -66,7 +66,7 @@ def _harmless(error: Exception) -> str:
 
 
 def _log_of(site: Site) -> logging.Logger:
-    log = logging.getLogger(f"fedspd.site.{site.name}")
+    log = logging.getLogger(f"fedspd.site:{site.path('log')}")
     if not log.handlers:
         log.setLevel(logging.INFO)
         log.propagate = False

@@ -3,9 +3,11 @@
 import io
 import json
 import os
+import zlib
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -81,7 +83,7 @@ def load(folder: Path) -> Checkpoint | None:
             arrays = {name: stored[name] for name in ("server", "mean", "deviation")}
         roster = tuple(Member(**member) for member in values.pop("roster"))
         return Checkpoint(**{**values, "history": tuple(values["history"])}, roster=roster, **arrays)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, EOFError, BadZipFile, zlib.error) as error:
         raise InputError(
             f"expected a checkpoint at {path}, got {type(error).__name__}; restore it, or name another folder."
         ) from None

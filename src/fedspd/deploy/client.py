@@ -9,7 +9,7 @@ import numpy as np
 from fedspd.data import Schema, Table, read_schema, read_table
 from fedspd.deploy import messages
 from fedspd.deploy.fixed_point import STEP, rounded
-from fedspd.deploy.local import measure, play_round
+from fedspd.deploy.local import measure, moments_scale, play_round, round_scale
 from fedspd.deploy.masked import Masking
 from fedspd.deploy.memory import from_bytes, to_bytes
 from fedspd.deploy.policy import Refusal, check_ask, check_terms
@@ -19,7 +19,8 @@ from fedspd.deploy.terms import SECURE, Terms, columns_of, digest_of, read_terms
 from fedspd.errors import InputError
 from fedspd.experiment import Agreed
 from fedspd.privacy.accounting import Event, spent
-from fedspd.privacy.ledger import Ledger
+from fedspd.privacy.ledger import Ledger, agree
+from fedspd.privacy.ledger.terms import room
 
 MOMENTS = "moments"
 
@@ -93,7 +94,7 @@ class Client:
         check_terms(self.site, terms, agreed, self.schema, len(self._table()))
         known = self.store.run(terms.run)
         if known is None:
-            self._open_account(Entered(terms, agreed))
+            self._require_room(Entered(terms, agreed))
             self.store.enter(Run(terms.run, terms.text, self._fingerprint()))
             self.log(f"run {terms.run}: entered under terms {terms.digest}")
         elif known.terms != terms.text:
@@ -115,9 +116,9 @@ class Client:
             raise Refusal("the terms of the run have no release of moments.")
         stored = self.store.repeated(entered.run, MOMENTS)
         if stored is None:
-            table = self._frozen_table(entered)
+            table, scale = self._frozen_table(entered), moments_scale(entered.terms, entered.agreed, self.schema)
             number = self._charge(entered, group.moments, MOMENTS)
-            sums = sent(measure(entered.terms, entered.agreed, self.schema, table))
+            sums = sent(measure(entered.terms, entered.agreed, self.schema, table, scale))
             stored = Stored(number, 0, MOMENTS, to_bytes(sums), b"")
             self.store.keep(entered.run, stored, None)
             self.log(f"run {entered.run}: released moments, charge {number}")
@@ -173,10 +174,11 @@ class Client:
             raise Refusal(f"round {ask.round} is over: the site has answered round {last}.", final=False)
         held = self._held(entered, ask)
         state = self._state(entered)
+        scale = round_scale(entered.terms, entered.agreed, ask, state)
         table = self._frozen_table(entered)
         group = self._group(entered)
         number = self._charge(entered, None if group is None else group.event, entered.terms.config.algorithm.name)
-        played = play_round(entered.terms, entered.agreed, table, ask, state)
+        played = play_round(entered.terms, entered.agreed, table, ask, state, scale)
         reply = np.asarray(played.replies)[0]
         upload = sent(reply - held if entered.agreed.algorithm.keeps_replies else reply)
         stored = Stored(number, ask.round, digest, to_bytes(upload), to_bytes(held + upload))
@@ -206,17 +208,21 @@ class Client:
                 return Entered(terms, terms.agreed(self.schema))
         raise Refusal("the site has not entered a run under these terms.")
 
-    def _open_account(self, entered: Entered) -> None:
-        """Enter the ledger with the site's budget and the run's plan, and see that there is room for a release."""
-        budget, group = self.site.budget, self._group(entered)
+    def _require_room(self, entered: Entered) -> None:
+        """Refuse a run that the budget has no release left for; the account is opened by the first charge only."""
+        budget, group, name = self.site.budget, self._group(entered), self.site.name
         if budget is None or group is None:
             return
-        plan, place, name = entered.agreed.plan, entered.terms.place, self.site.name
+        first = group.moments or group.event
         with self._ledger() as ledger:
-            history = plan.history(int(plan.group[place]), int(plan.most_participations[place]))
-            ledger.enter({name: budget}, {name: history})
-            if ledger.room(name, group.moments or group.event) < 1:
-                raise Refusal("the site's budget is spent.")
+            known = name in ledger.accounts
+            left = ledger.room(name, first) if known else room(agree(budget, self._planned(entered)), {}, first)
+        if left < 1:
+            raise Refusal("the site's budget is spent.")
+
+    def _planned(self, entered: Entered) -> list[tuple[Event, int]]:
+        plan, place = entered.agreed.plan, entered.terms.place
+        return plan.history(int(plan.group[place]), int(plan.most_participations[place]))
 
     def _group(self, entered: Entered) -> Any:
         """The site's noise and events; None where nothing is proved."""
@@ -229,6 +235,7 @@ class Client:
             return 1 + self.store.last(entered.run)[0]
         name, plan = self.site.name, entered.agreed.plan
         with self._ledger() as ledger:
+            ledger.enter({name: self.site.budget}, {name: self._planned(entered)})
             before = [charged for charged in ledger.charges() if (charged.run, charged.client) == (entered.run, name)]
             played = sum(charged.times for charged in before if charged.mechanism == mechanism)
             if mechanism != MOMENTS and played >= plan.most_participations[entered.terms.place]:

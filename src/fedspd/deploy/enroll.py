@@ -71,6 +71,8 @@ def _present(post: Post, settings: RunSettings, schema: Schema, say: Say) -> lis
 def _note(answers: Mapping[int, object], schema: Schema, found: dict[str, Member], say: Say) -> None:
     for node, answer in answers.items():
         match answer:
+            case messages.Present(_, records, _) if records < 1:
+                say(f"node {node} is left out: it holds no records")
             case messages.Present(site, records, digest) if site and site not in found and digest == schema.digest:
                 found[site] = Member(site, node, records)
                 say(f"{site} is there with {records} records")

@@ -11,15 +11,12 @@ from fedspd import config as configuration
 from fedspd.config import Config
 from fedspd.data import adult_schema, read_schema, schema_text, write_adult_csv
 from fedspd.data.adult import ROWS
+from fedspd.deploy.guard import SCRIPT
+from fedspd.deploy.terms import SECURE
 from fedspd.engine.draws import stream
 from fedspd.errors import InputError
 
-APP = '''"""The Flower app: everything it does is in the installed package fedspd."""
-
-from fedspd.deploy.app import client_app, server_app
-
-__all__ = ["client_app", "server_app"]
-'''
+ROUNDS = 10  # few sites hold many records each, and want shorter steps than the rule's five rounds give
 
 IGNORED = """# None of this is part of the app that travels to the sites.
 keys/
@@ -75,13 +72,14 @@ def write_app(plan: Plan) -> list[Path]:
     schema = adult_schema() if plan.schema is None else read_schema(plan.schema)
     config = _settings(plan)
     sites = [folder / "sites" / f"site-{number}" for number in range(1, plan.sites + 1)]
-    (folder / "fedspd_app").mkdir(parents=True)
-    (folder / "fedspd_app" / "__init__.py").write_text(APP)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / ".gitignore").write_text(IGNORED)
     (folder / "schema.toml").write_text(schema_text(schema))
     (folder / "pyproject.toml").write_text(_project(plan, folder, config))
     for site in sites:
-        site.mkdir(parents=True)
+        (site / "bin").mkdir(parents=True)
+        (site / "bin" / "flwr-clientapp").write_text(SCRIPT)
+        (site / "bin" / "flwr-clientapp").chmod(0o755)
         (site / "schema.toml").write_text(schema_text(schema))
         (site / "site.toml").write_text(_site(plan, site.name, config))
     if plan.schema is None:
@@ -95,6 +93,7 @@ def _settings(plan: Plan) -> Config:
         "privacy.delta": plan.delta,
         "partition.clients": plan.sites,
         "run.participants": plan.sites,
+        "run.rounds": ROUNDS,
     }
     return configuration.load("proved", wanted)
 
@@ -106,7 +105,7 @@ def _project(plan: Plan, folder: Path, config: Config) -> str:
         "folder": str(folder / "server"),
         "schema": str(folder / "schema.toml"),
         "sites": plan.sites,
-        "quorum": max(1, plan.sites // 2),
+        "quorum": min(plan.sites, max(3 if plan.aggregation == SECURE else 1, plan.sites // 2)),
         "start_seconds": 120.0,
         "round_seconds": 60.0,
         "aggregation": plan.aggregation,
@@ -122,14 +121,17 @@ def _project(plan: Plan, folder: Path, config: Config) -> str:
                 "name": "fedspd-app",
                 "version": "1.0.0",
                 "description": "Private federated learning by fedspd",
+                "license": "Apache-2.0",
                 "dependencies": ["fedspd[flower]"],
             },
             "tool": {
                 "flwr": {
                     "app": {
                         "publisher": "fedspd",
-                        "fab-include": ["fedspd_app/*.py"],
-                        "components": {"serverapp": "fedspd_app:server_app", "clientapp": "fedspd_app:client_app"},
+                        "components": {
+                            "serverapp": "fedspd.deploy.app:server_app",
+                            "clientapp": "fedspd.deploy.app:client_app",
+                        },
                         "config": {"deploy": deploy, **kept},
                     }
                 }

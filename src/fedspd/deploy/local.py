@@ -5,9 +5,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from fedspd.algorithms import Moments
 from fedspd.algorithms.base import Proved
 from fedspd.data import Schema, Shards, Table, finish
 from fedspd.deploy.messages import Ask, AskMasked
+from fedspd.deploy.policy import Refusal
 from fedspd.deploy.terms import Terms
 from fedspd.engine.batches import draw_records, gather_batches
 from fedspd.engine.draws import stream
@@ -21,43 +23,69 @@ from fedspd.typing import Query, Release
 ONE = np.zeros(1, np.int64)  # a real client is a stack of one
 
 
-def measure(terms: Terms, agreed: Agreed[Any], schema: Schema, table: Table) -> np.ndarray:
+def moments_scale(terms: Terms, agreed: Agreed[Any], schema: Schema) -> float:
+    """The noise on the site's moments, from public numbers."""
+    records = terms.sizes[terms.place]
+    rounding = sum_rounding(records, 2 * int(schema.numeric.sum()))
+    sensitivity = _moments(terms, agreed, schema).sensitivity + 2 * rounding
+    return checked_scale(agreed, float(agreed.plan.moments_scale(sensitivity)[terms.place]))
+
+
+def measure(terms: Terms, agreed: Agreed[Any], schema: Schema, table: Table, scale: float) -> np.ndarray:
     """The noised sums of the site's columns."""
-    moments = make_moments(terms.config, schema.numeric, schema.categorical, terms.holdings, agreed.plan)
-    offsets = np.array([0, len(table)])
-    rounding = sum_rounding(len(table), 2 * int(schema.numeric.sum()))
-    scale = float(agreed.plan.moments_scale(moments.sensitivity + 2 * rounding)[terms.place])
-    query = moments.query(table.features, offsets)
+    query = _moments(terms, agreed, schema).query(table.features, np.array([0, len(table)]))
     return np.asarray(perturbed(terms, agreed.plan.guarantee, "moments", 0, scale, query).value)[0]
 
 
-def play_round(terms: Terms, agreed: Agreed[Any], table: Table, ask: Ask | AskMasked, state: Any) -> Played:
+def round_scale(terms: Terms, agreed: Agreed[Any], ask: Ask | AskMasked, state: Any) -> float:
+    """The noise on the site's query, from public numbers: what rounding may do is part of the sensitivity."""
+    algorithm, divisor = agreed.algorithm, terms.batch(agreed)
+    sensitivity = algorithm.sensitivity(ask.round, divisor)
+    if agreed.plan.guarantee == "proved":
+        told = algorithm.broadcast(ask.weights, ask.round)
+        batch = _gradient_sum(terms, agreed, ask.weights.shape[0], float(divisor[0]))
+        sensitivity = sensitivity + 2 * cast(Proved, algorithm).rounding(told, state, batch)
+    return checked_scale(agreed, float(np.max(agreed.plan.noise_scale(ONE + terms.place, sensitivity))))
+
+
+def checked_scale(agreed: Agreed[Any], scale: float) -> float:
+    """Refuse settings whose noise is no number, before anything is spent."""
+    if agreed.plan.guarantee != "none" and not 0 < scale < np.inf:
+        raise Refusal("the run's step sizes give no noise scale that is positive and finite.")
+    return scale
+
+
+def play_round(
+    terms: Terms, agreed: Agreed[Any], table: Table, ask: Ask | AskMasked, state: Any, scale: float
+) -> Played:
     """One round on the site's records: the engine's own `play`."""
-    algorithm, plan, data = agreed.algorithm, agreed.plan, terms.config.data
+    algorithm, data = agreed.algorithm, terms.config.data
     assert data.row_norm is not None
     features = finish(table.features, ask.mean, ask.deviation, data.bias, data.row_norm)
     shard = Shards(features, table.labels, np.array([0, len(table)]), None)
-    told, divisor = algorithm.broadcast(ask.weights, ask.round), terms.batch(agreed)
     records = _records(terms, agreed, ask.round, len(table))
-    sensitivity = algorithm.sensitivity(ask.round, divisor)
-    if plan.guarantee == "proved":
-        batch = _gradient_sum(terms, agreed, features.shape[1], records.shape[-1], float(divisor[0]))
-        sensitivity = sensitivity + 2 * cast(Proved, algorithm).rounding(told, state, batch)
-    scale = float(np.max(plan.noise_scale(ONE + terms.place, sensitivity)))
-    return play(
-        algorithm, told, state, gather_batches(shard, ONE, records, divisor),
-        partial(perturbed, terms, plan.guarantee, "noise", ask.round, scale),
-    )  # fmt: skip
+    perturb = partial(perturbed, terms, agreed.plan.guarantee, "noise", ask.round, scale)
+    told, divisor = algorithm.broadcast(ask.weights, ask.round), terms.batch(agreed)
+    return play(algorithm, told, state, gather_batches(shard, ONE, records, divisor), perturb)
 
 
 def perturbed(terms: Terms, guarantee: str, name: Any, round: int, scale: float, query: Query) -> Release:
-    """Noise from the operating system; of a seed that the server knows, or none, only where nothing is protected."""
+    """Noise from the operating system; of a seed that the server knows, or none, only where nothing is protected.
+
+    Guarantees:
+        Whatever the records are, there is a release: to fail here would tell something about them.
+    """
     if terms.draws is not None:
         rng = stream(terms.draws, name, round, terms.place)
         return gaussian(query, scale, rng.standard_normal(query.value.shape))
     if guarantee == "none":
         return gaussian(query, 0.0, np.zeros(query.value.shape))
-    return exact_gaussian(query, scale)
+    value = np.asarray(query.value)
+    return exact_gaussian(query._replace(value=np.where(np.isfinite(value), value, 0.0)), scale)
+
+
+def _moments(terms: Terms, agreed: Agreed[Any], schema: Schema) -> Moments:
+    return make_moments(terms.config, schema.numeric, schema.categorical, terms.holdings, agreed.plan)
 
 
 def _records(terms: Terms, agreed: Agreed[Any], round: int, size: int) -> np.ndarray:
@@ -67,8 +95,11 @@ def _records(terms: Terms, agreed: Agreed[Any], round: int, size: int) -> np.nda
     )
 
 
-def _gradient_sum(terms: Terms, agreed: Agreed[Any], columns: int, longest: int, divisor: float) -> GradientSum:
+def _gradient_sum(terms: Terms, agreed: Agreed[Any], columns: int, divisor: float) -> GradientSum:
     """The public numbers that the rounding of a query depends on; how many records joined by chance is none of them."""
+    records, steps = terms.sizes[terms.place], agreed.algorithm.local_steps
+    poisson = agreed.plan.sampling == POISSON
+    longest = records if poisson else terms.config.algorithm.batch_size or -(-records // steps)
     objective, row_norm = agreed.algorithm.objective, terms.config.data.row_norm
     assert row_norm is not None
     return GradientSum(
@@ -77,6 +108,6 @@ def _gradient_sum(terms: Terms, agreed: Agreed[Any], columns: int, longest: int,
         smoothness=objective.smoothness(row_norm),
         columns=columns,
         outputs=objective.loss.outputs,
-        records=terms.sizes[terms.place] if agreed.plan.sampling == POISSON else longest,
+        records=longest,
         divisor=divisor,
     )

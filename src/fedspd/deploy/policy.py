@@ -12,7 +12,8 @@ from fedspd.errors import InputError
 from fedspd.experiment import Agreed
 from fedspd.privacy import ProvedPlan
 
-LARGEST_MEAN = 1000.0  # of a scaled column, whose values are in [-1, 1]
+LARGEST_MEAN = 1000.0  # that columns in [-1, 1] are shifted by: larger ones would only make features overflow
+SMALLEST_DEVIATION = 1e-3  # that they are divided by, whatever the run's own floor is
 
 
 class Refusal(InputError):  # noqa: N818 (it is no error to refuse)
@@ -78,7 +79,7 @@ def check_ask(site: Site, terms: Terms, agreed: Agreed[Any], schema: Schema, ask
     for name, values in (("mean", ask.mean), ("deviation", ask.deviation)):
         if values.dtype != np.float64 or values.shape != (len(schema.columns),):
             raise Refusal(f"the {name} must be {len(schema.columns)} float64 numbers, got another shape.")
-    floor = terms.config.data.deviation_floor
+    floor = max(terms.config.data.deviation_floor, SMALLEST_DEVIATION)
     if not (np.abs(ask.mean) <= LARGEST_MEAN).all() or not ((ask.deviation >= floor) & (ask.deviation < np.inf)).all():
         raise Refusal(f"columns are scaled by means up to {LARGEST_MEAN:g} and deviations from {floor:g} only.")
     if not 1 <= ask.round <= agreed.rounds:

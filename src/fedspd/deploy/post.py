@@ -44,14 +44,14 @@ class Post:
         answers, deadline = Answers({}, {}, []), time.monotonic() + seconds
         while asked:
             for message in self.grid.pull_messages([*asked, *self._open]):
-                self._sort(message, asked, answers)
+                self._sort(message, kind, asked, answers)
             if not asked or time.monotonic() >= deadline:
                 break
             time.sleep(LOOK_EVERY)
         self._open.update({message: (node, about) for message, node in asked.items()})
         return answers
 
-    def _sort(self, message: Message, asked: dict[str, int], answers: Answers) -> None:
+    def _sort(self, message: Message, kind: str, asked: dict[str, int], answers: Answers) -> None:
         reply_to = message.metadata.reply_to_message_id
         if reply_to in self._open:
             node, about = self._open.pop(reply_to)
@@ -66,11 +66,11 @@ class Post:
         elif message.metadata.src_node_id != node:
             answers.unreadable[node] = "it came from another node"
         else:
-            self._read(node, message, answers)
+            self._read(node, message, kind, answers)
 
-    def _read(self, node: int, message: Message, answers: Answers) -> None:
+    def _read(self, node: int, message: Message, kind: str, answers: Answers) -> None:
         try:
-            answers.content[node] = wire.read_answer(message)
+            answers.content[node] = wire.read_answer(message, kind)
         except InputError as error:
             answers.unreadable[node] = str(error)
 

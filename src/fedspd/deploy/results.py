@@ -86,4 +86,4 @@ def _history(checkpoint: Checkpoint) -> str:
 
 
 def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and np.isnan(value) else value
+    return None if isinstance(value, float) and not np.isfinite(value) else value

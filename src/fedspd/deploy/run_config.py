@@ -65,10 +65,14 @@ def read_run_config(values: Mapping[str, Any]) -> RunSettings:
             raise InputError(f"a setting must be named section.key, got {name!r}; for example run.rounds.")
         sections.setdefault(section, {})[key] = value
     deploy = parse_section({"deploy": Deploy}, "deploy", sections.pop("deploy", {}))
-    if deploy.quorum > deploy.sites:
-        raise InputError(f"deploy.quorum must be at most deploy.sites = {deploy.sites}, got {deploy.quorum}; lower it.")
+    config = parse(sections)
+    most = min(deploy.sites, config.run.participants)
+    if deploy.quorum > most:
+        raise InputError(
+            f"deploy.quorum must be at most deploy.sites and run.participants, {most}, got {deploy.quorum}; lower it."
+        )
     if deploy.aggregation == SECURE and deploy.quorum < SMALLEST_GROUP:
         raise InputError(
             f"deploy.quorum must be at least {SMALLEST_GROUP} for secure aggregation, got {deploy.quorum}; raise it."
         )
-    return RunSettings(deploy, parse(sections))
+    return RunSettings(deploy, config)

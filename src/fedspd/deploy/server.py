@@ -19,8 +19,8 @@ from fedspd.deploy.results import write_results
 from fedspd.deploy.run_config import RunSettings, read_run_config
 from fedspd.deploy.secure import Round, sum_securely
 from fedspd.deploy.terms import SECURE, Terms, columns_of
-from fedspd.engine import draws
 from fedspd.engine.diagnostics import accuracies
+from fedspd.engine.turns import choose_among
 from fedspd.errors import InputError
 from fedspd.experiment import Agreed
 from fedspd.experiment.proved import make_moments
@@ -44,6 +44,8 @@ class Server:
         self.test: Table | None = read_table(settings.deploy.test, self.schema) if settings.deploy.test else None
         self.checkpoint = self._resumed() or self._started()
         self.terms: list[Terms] = terms_of(settings, self.schema, list(self.checkpoint.roster), self.checkpoint.run)
+        if self.terms[0].digest != self.checkpoint.roster[0].terms:
+            raise InputError(f"the schema in {settings.deploy.schema} has changed since the run began; restore it.")
         self.agreed: Agreed[Any] = self.terms[0].agreed(self.schema)
 
     def run(self) -> None:
@@ -128,25 +130,30 @@ class Server:
         return (np.zeros(size), {}) if found is None else (found.total, found.numbers)
 
     def _enough(self) -> bool:
-        open_sites = len(self._open())
+        open_sites = int(self._open().sum())
         if open_sites < max(self.settings.deploy.quorum, self.settings.config.run.min_participants):
             self.say(f"the run ends after round {self.checkpoint.round}: {open_sites} sites may still take part")
             return False
         return True
 
     def _open(self) -> np.ndarray:
-        return np.array([place for place, member in enumerate(self.checkpoint.roster) if not member.retired], int)
+        """For each site whether it may still be asked: not retired, and with rounds left in the plan."""
+        most = self.agreed.plan.most_participations
+        caps = [np.inf] * len(self.checkpoint.roster) if most is None else most.tolist()
+        return np.array(
+            [not site.retired and site.answered < cap for site, cap in zip(self.checkpoint.roster, caps, strict=True)]
+        )
 
     def _round(self) -> None:
         """One round; where sites retired and too few are left of those asked, the others are drawn anew."""
-        begin, round, before = time.monotonic(), self.checkpoint.round + 1, len(self._open())
+        begin, round, before = time.monotonic(), self.checkpoint.round + 1, int(self._open().sum())
         chosen = self._choose(round)
         asks = {place: self._ask(place, round) for place in chosen.tolist()}
         mail = Mail(self, round)
         secure = self.settings.deploy.aggregation == SECURE
         merged = self._sum_securely(asks, mail) if secure else self._sum_plainly(asks, mail)
         if len(merged.replies) < self.settings.deploy.quorum:
-            if len(self._open()) == before:
+            if int(self._open().sum()) == before:
                 self._stop(f"{len(merged.replies)} sites answered round {round}")
             save(self.settings.folder, self.checkpoint)
             return
@@ -155,10 +162,8 @@ class Server:
 
     def _choose(self, round: int) -> np.ndarray:
         """Who is asked: as in a simulation, uniformly among those that may still take part."""
-        open_sites, config = self._open(), self.terms[0].config
-        count = min(config.run.participants, len(open_sites))
-        chosen = draws.participants(draws.stream(config.run.seed, "participation", round), len(open_sites), count)
-        return open_sites[chosen]
+        may, run = self._open(), self.terms[0].config.run
+        return choose_among(run.seed, round, run.participants, run.selection == "fixed", may, int(may.sum()))
 
     def _ask(self, place: int, round: int) -> messages.Ask:
         checkpoint = self.checkpoint
@@ -274,7 +279,11 @@ class Server:
         answers = self.post.ask("query.close", requests, self.settings.deploy.round_seconds, "the end")
         for place, member in enumerate(self.checkpoint.roster):
             answer = answers.content.get(member.node)
-            if isinstance(answer, messages.Closed) and answer.terms == member.terms:
+            if (
+                isinstance(answer, messages.Closed)
+                and answer.terms == member.terms
+                and answer.charges >= member.charges
+            ):
                 self.checkpoint = self.checkpoint.with_member(place, charges=answer.charges, epsilon=answer.epsilon)
             else:
                 self.say(f"{member.site} sent no statement")

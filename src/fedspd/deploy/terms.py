@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,7 @@ from fedspd.errors import InputError
 from fedspd.experiment import Agreed, agree
 
 PLAIN, SECURE = "plain", "secure"
+NAME = re.compile(r"[A-Za-z0-9._-]{1,80}")  # of a run: it stands in logs and ledgers
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def read_terms(text: str) -> Terms:
         config = parse(values.pop("config"))
         sizes = tuple(int(size) for size in values.pop("sizes"))
         terms = Terms(config=config, sizes=sizes, **values)
-        fits = isinstance(terms.run, str) and terms.run and 0 <= terms.place < len(sizes) == config.partition.clients
+        fits = NAME.fullmatch(terms.run) and 0 <= terms.place < len(sizes) == config.partition.clients
     except (ValueError, TypeError, AttributeError, KeyError):
         raise InputError("expected the terms of a run, got another text; update both sides.") from None
     if not fits or terms.aggregation not in (PLAIN, SECURE) or not isinstance(terms.draws, int | None):

@@ -32,13 +32,12 @@ def read_request(message: Message) -> Any:
     return _unpacked(message.content, REQUESTS[message.metadata.message_type])
 
 
-def read_answer(message: Message) -> Any:
-    """What a site answered: the reply that belongs to the request, or `Refused`."""
+def read_answer(message: Message, kind: str) -> Any:
+    """What a site answered to a request of this kind: the reply that belongs to it, or `Refused`."""
     if message.has_error():
         raise InputError(f"expected a reply, got Flower's error {message.error.code}: {message.error.reason}.")
-    kind = REPLIES[message.metadata.message_type]
     refused = set(_record(message.content)) == set(Refused._fields)
-    return _unpacked(message.content, Refused if refused else kind)
+    return _unpacked(message.content, Refused if refused else REPLIES[kind])
 
 
 def _record(content: RecordDict) -> Any:

@@ -34,12 +34,29 @@ def turns(simulation: Simulation, books: Books) -> Iterator[Turn]:
 
 def choose(simulation: Simulation, round: int, books: Books) -> np.ndarray:
     """Who is asked to take part: uniformly among those with budget left, all of them if they are few."""
-    clients, count = len(books.may_take_part), min(simulation.participants, books.with_budget)
-    if simulation.same_participants:
-        chosen = _drawn(simulation.seed, 1, clients, simulation.participants)
-        return chosen[books.may_take_part[chosen]]
-    chosen = _drawn(simulation.seed, round, books.with_budget, count)
-    return chosen if books.with_budget == clients else np.flatnonzero(books.may_take_part)[chosen]
+    same = simulation.same_participants
+    return choose_among(simulation.seed, round, simulation.participants, same, books.may_take_part, books.with_budget)
+
+
+def choose_among(
+    seed: int, round: int, participants: int, same: bool, may_take_part: np.ndarray, left: int
+) -> np.ndarray:
+    """The same for a server of real clients, which knows no simulation.
+
+    Args:
+        seed: of the run.
+        round: from 1.
+        participants: asked in a round.
+        same: whether the clients of round 1 are asked in all rounds.
+        may_take_part: for each client.
+        left: how many of them may.
+    """
+    clients = len(may_take_part)
+    if same:
+        chosen = _drawn(seed, 1, clients, participants)
+        return chosen[may_take_part[chosen]]
+    chosen = _drawn(seed, round, left, min(participants, left))
+    return chosen if left == clients else np.flatnonzero(may_take_part)[chosen]
 
 
 @lru_cache(maxsize=2048)  # runs of a sweep that share a seed have the same participants
