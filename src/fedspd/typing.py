@@ -1,4 +1,4 @@
-"""The few types every room shares. `Query` becomes `Release` in one place only: `privacy.mechanism`."""
+"""The few types every room shares. `Query` becomes `Release` in `privacy.mechanism` and `privacy.exact` only."""
 
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -41,7 +41,10 @@ class Query(NamedTuple):
 
 
 class Release(NamedTuple):
-    """A query with noise on it, made by `privacy.mechanism.gaussian` alone. Free to be sent."""
+    """A query with noise on it, free to be sent.
+
+    Made by `privacy.mechanism.gaussian` in a simulation and by `privacy.exact.exact_gaussian` at a real client.
+    """
 
     value: Array
 

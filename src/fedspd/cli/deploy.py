@@ -79,7 +79,7 @@ def keys(
     ] = None,
     site: Annotated[list[str] | None, typer.Option(help="a site that gets a key of its own; repeatable")] = None,
 ) -> None:
-    """Write a TLS certificate for the SuperLink and a key for each SuperNode, where you have no authority of your own."""
+    """Write TLS certificates for the SuperLink and a key for each SuperNode, without an authority of your own."""
     _require_flower()
     from fedspd.deploy.keys import LOOPBACK, write_certificates, write_node_key
 

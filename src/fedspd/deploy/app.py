@@ -14,7 +14,6 @@ from fedspd.deploy import wire
 from fedspd.deploy.client import Client
 from fedspd.deploy.messages import REQUESTS, Refused
 from fedspd.deploy.policy import Refusal
-from fedspd.deploy.server import serve
 from fedspd.deploy.site import Site, read_site
 from fedspd.deploy.store import Store
 from fedspd.errors import InputError
@@ -27,6 +26,8 @@ server_app = ServerApp()
 
 @server_app.main()
 def _main(grid: Grid, context: Context) -> None:
+    from fedspd.deploy.server import serve  # sites have no use for it, and start often
+
     serve(grid, context.run_config)
 
 

@@ -78,7 +78,7 @@ def load(folder: Path) -> Checkpoint | None:
     if not path.exists():
         return None
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
             values = json.loads(stored["public"].tobytes())
             arrays = {name: stored[name] for name in ("server", "mean", "deviation")}
         roster = tuple(Member(**member) for member in values.pop("roster"))

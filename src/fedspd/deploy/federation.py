@@ -26,11 +26,14 @@ from fedspd.deploy.processes import free_port, kill_marked, listens, marked, spa
 PROGRAMS = Path(sys.executable).parent
 NAME = "local"  # of the connection in Flower's configuration file
 START_SECONDS = 120.0
-# Flower keeps a killed node online for 60 seconds after its last sign of life and refuses a second one until then.
-RETURN_SECONDS = 90.0
+HEARTBEAT_SECONDS = 30  # Flower's own
 RETRY_SECONDS = 2.0
 NODE_ID = re.compile(r"SuperNode ID: (\d+)")
 STILL_ONLINE = "Failed to activate SuperNode"
+# Flower has no option for it, so every process sets it before Flower reads it.
+SET_HEARTBEAT = """from flwr.common import constant
+constant.HEARTBEAT_DEFAULT_INTERVAL = {}
+"""
 COMMON = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
@@ -59,6 +62,8 @@ class Federation:
         app_dir: the Flower app that `run` runs.
         database: keep the SuperLink's state in a file, so that it outlives the process.
         ports: of the SuperLink, and the one its nodes are told (another if something counts the bytes between).
+        heartbeat_seconds: 10 to 1800. Who is silent for two of them is taken for gone (a node, a run, an answer that
+            is being computed), and an answer whose process is not up after one is begun anew.
     """
 
     def __init__(
@@ -68,9 +73,11 @@ class Federation:
         nodes: Sequence[Node],
         database: bool = False,
         ports: tuple[int, int] | None = None,
+        heartbeat_seconds: int = HEARTBEAT_SECONDS,
     ) -> None:
         self.folder, self.app_dir, self.nodes, self.database = folder.resolve(), app_dir.resolve(), nodes, database
         self.port, self.fleet_port = ports or (free_port(),) * 2
+        self.heartbeat_seconds = heartbeat_seconds
         self.node_ids: dict[int, int] = {}
         self._token = uuid.uuid4().hex
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -79,8 +86,10 @@ class Federation:
     def __enter__(self) -> Self:
         self.certificates = write_certificates(self.folder / "keys")
         connection = {"address": f"127.0.0.1:{self.port}", "root-certificates": str(self.certificates.authority)}
-        for part in ("logs", "operator"):
+        for part in ("logs", "operator", "python"):
             (self.folder / part).mkdir()
+        if self.heartbeat_seconds != HEARTBEAT_SECONDS:
+            (self.folder / "python" / "sitecustomize.py").write_text(SET_HEARTBEAT.format(self.heartbeat_seconds))
         configuration = tomli_w.dumps({"superlink": {"default": NAME, NAME: connection}})
         (self.folder / "operator" / "config.toml").write_text(configuration)
         indices = range(len(self.nodes))
@@ -131,10 +140,13 @@ class Federation:
         """Register a node's public key with the SuperLink; returns the node's id."""
         return int(self.flwr("supernode", "register", str(key.public), NAME)["node-id"])
 
-    def start_node(self, i: int, seconds: float = RETURN_SECONDS) -> int:
-        """Start node `i` again and wait until the SuperLink has accepted it; returns its id."""
+    def start_node(self, i: int) -> int:
+        """Start node `i` again and wait until the SuperLink has accepted it; returns its id, the same as before.
+
+        A killed node is refused until the SuperLink takes it for gone: up to two heartbeats.
+        """
         self._spawn_node(i)
-        return self._await_node(i, seconds)
+        return self._await_node(i, 2 * self.heartbeat_seconds + START_SECONDS)
 
     def kill_node(self, i: int) -> None:
         """SIGKILL node `i` and what it started."""
@@ -205,7 +217,7 @@ class Federation:
         """Start a process of the federation under a label, which names its log; it ends with the federation."""
         log = self.folder / "logs" / f"{label}.log"
         self._starts[label] = len(self.log(label)) if log.exists() else 0
-        complete = self._environment(label) | dict(environment or {})
+        complete = self._environment(label, environment)
         process = spawn([str(PROGRAMS / command[0]), *command[1:]], self._mark(label), log, complete)
         self._processes[label] = process
         return process
@@ -262,7 +274,9 @@ class Federation:
     def _mark(self, label: str) -> str:
         return f"{self._token}/{label}/"  # the last stroke tells node-1 from node-10
 
-    def _environment(self, label: str) -> dict[str, str]:
+    def _environment(self, label: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         # Flower finds its own programs on the path; every member has its own home, as on machines of their own.
-        path = f"{PROGRAMS}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-        return os.environ | COMMON | {"PATH": path, "FLWR_HOME": str(self.folder / label)}
+        complete = {**os.environ, **COMMON, "FLWR_HOME": str(self.folder / label), **(extra or {})}
+        for name, first in (("PATH", PROGRAMS), ("PYTHONPATH", self.folder / "python")):
+            complete[name] = os.pathsep.join(filter(None, [str(first), complete.get(name)]))
+        return complete

@@ -5,9 +5,11 @@ in place of Flower's (first on its PATH, `bin/` in a site's folder) takes messag
 `fedspd.deploy.app`; what the server packed is neither unpacked nor imported.
 """
 
+import argparse
 from typing import Any
 
-from flwr.supernode.cli import flwr_clientapp as command
+from flwr.common.args import add_args_flwr_app_common, try_obtain_flwr_app_token
+from flwr.supercore.tls import validate_and_resolve_root_certificates
 from flwr.supernode.runtime import run_clientapp as runtime
 
 from fedspd.deploy.app import client_app
@@ -30,8 +32,17 @@ def main() -> None:
     setattr(runtime, unpack, _nothing)
     setattr(runtime, install, _nothing)
     setattr(runtime, load, lambda *_, **__: lambda *_: client_app)
-    run: Any = getattr(command, "flwr_clientapp", command)
-    run()
+    parser = argparse.ArgumentParser(description="Run the Flower ClientApp that is installed at this site.")
+    parser.add_argument("--runtime-api-address", required=True, help="where the SuperNode listens")
+    add_args_flwr_app_common(parser)
+    arguments = parser.parse_args()
+    runtime.run_clientapp(
+        runtime_api_address=arguments.runtime_api_address,
+        token=try_obtain_flwr_app_token(arguments),
+        insecure=arguments.insecure,
+        certificates=validate_and_resolve_root_certificates(arguments.root_certificates, arguments.insecure),
+        parent_pid=arguments.parent_pid,
+    )
 
 
 def _nothing(*_: Any, **__: Any) -> None:

@@ -4,6 +4,7 @@ Flower's processes start others, some in sessions of their own, so neither a par
 all; the environment is inherited by every one. Linux only, since it is read from /proc.
 """
 
+import ctypes
 import os
 import random
 import signal
@@ -14,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+LIBC = ctypes.CDLL(None)
+PARENT_DEATH_SIGNAL = 1  # prctl's number for it
 MARK = "FEDSPD_FEDERATION_MEMBER"
 POLL_SECONDS = 0.05
 
@@ -35,7 +38,10 @@ def listens(port: int) -> bool:
 
 
 def spawn(command: Sequence[str], mark: str, log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a marked process in its own session; what it and its children print is appended to `log`."""
+    """Start a marked process in its own session; what it and its children print is appended to `log`.
+
+    It is killed when the thread that started it ends, so that it cannot outlive a killed test or demo.
+    """
     with log.open("ab") as stream:
         return subprocess.Popen(
             command,
@@ -44,6 +50,7 @@ def spawn(command: Sequence[str], mark: str, log: Path, environment: Mapping[str
             stderr=subprocess.STDOUT,
             env={**environment, MARK: mark},
             start_new_session=True,
+            preexec_fn=_die_with_parent,
         )
 
 
@@ -75,6 +82,10 @@ def wait_until(condition: Callable[[], object], seconds: float) -> bool:
             return False
         time.sleep(POLL_SECONDS)
     return True
+
+
+def _die_with_parent() -> None:
+    LIBC.prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -3,22 +3,21 @@
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NoReturn
 
 import numpy as np
 from flwr.serverapp import Grid
 
-from fedspd.data import Schema, finish, read_schema, read_table
-from fedspd.data.dataset import Table
+from fedspd.data import Schema, Table, finish, read_schema, read_table
 from fedspd.deploy import messages
 from fedspd.deploy.checkpoint import Checkpoint, load, save
-from fedspd.deploy.checks import largest_norm, refuse_reply
+from fedspd.deploy.checks import largest_norm
 from fedspd.deploy.enroll import enroll, terms_of
-from fedspd.deploy.post import Answers, Post, Say
+from fedspd.deploy.gather import Gathered, Mail, gather_moments, gather_uploads
+from fedspd.deploy.post import Post, Say
 from fedspd.deploy.results import write_results
 from fedspd.deploy.run_config import RunSettings, read_run_config
-from fedspd.deploy.secure import Round, sum_securely
-from fedspd.deploy.terms import SECURE, Terms, columns_of
+from fedspd.deploy.terms import Terms, columns_of
 from fedspd.engine.diagnostics import accuracies
 from fedspd.engine.turns import choose_among
 from fedspd.errors import InputError
@@ -26,13 +25,6 @@ from fedspd.experiment import Agreed
 from fedspd.experiment.proved import make_moments
 from fedspd.privacy import ProvedPlan
 from fedspd.typing import Release
-
-
-class Merged(NamedTuple):
-    """What a round brought."""
-
-    uploads: np.ndarray  # a stack whose sum is that of all accepted uploads, one row for each
-    replies: dict[int, int]  # number of each accepted reply, by place
 
 
 class Server:
@@ -58,18 +50,16 @@ class Server:
         write_results(self.settings.folder, self.checkpoint, self.agreed, self.schema, self.say)
 
     def _resumed(self) -> Checkpoint | None:
-        checkpoint = load(self.settings.folder)
+        checkpoint, folder = load(self.settings.folder), self.settings.folder
         if checkpoint is None:
             return None
         if checkpoint.settings != self.settings.text:
             raise InputError(
-                f"expected the settings that {self.settings.folder} was begun with, got others; name another "
-                "deploy.folder for another run."
+                f"expected the settings that {folder} was begun with, got others; name another deploy.folder for "
+                "another run."
             )
         if checkpoint.finished:
-            raise InputError(
-                f"the run in {self.settings.folder} is complete; name another deploy.folder for a new one."
-            )
+            raise InputError(f"the run in {folder} is complete; name another deploy.folder for a new one.")
         self.say(f"{checkpoint.run} goes on after round {checkpoint.round}")
         return checkpoint
 
@@ -90,80 +80,56 @@ class Server:
         config, holdings = self.terms[0].config, self.terms[0].holdings
         moments = make_moments(config, self.schema.numeric, self.schema.categorical, holdings, self.agreed.plan)
         numbers = int(self.schema.numeric.sum())
-        size = numbers + (len(self.schema.columns) if moments.levels else numbers)
-        mail = Mail(self, 0)
-        secure = self.settings.deploy.aggregation == SECURE
-        total, charges = self._moments_securely(size, mail) if secure else self._moments_plainly(size, mail)
-        if len(charges) < self.settings.deploy.quorum:
-            self._stop(f"{len(charges)} sites released their moments")
-        records = sum(self.checkpoint.roster[place].records for place in charges)
-        mean, deviation = moments.scaling(Release(total[None]), records)
+        mail = self._mail(0)
+        found = gather_moments(mail, numbers + (len(self.schema.columns) if moments.levels else numbers))
+        self._retire(mail)
+        if len(found.numbers) < self.settings.deploy.quorum:
+            self._stop(f"{len(found.numbers)} that released their moments")
+        records = sum(self.checkpoint.roster[place].records for place in found.numbers)
+        mean, deviation = moments.scaling(Release(found.stack), records)
         self.checkpoint = replace(self.checkpoint, mean=mean, deviation=deviation, measured=True)
-        for place, number in charges.items():
+        for place, number in found.numbers.items():
             self.checkpoint = self.checkpoint.with_member(place, charges=number)
         save(self.settings.folder, self.checkpoint)
 
-    def _moments_plainly(self, size: int, mail: "Mail") -> tuple[np.ndarray, dict[int, int]]:
-        requests = {place: messages.Measure(member.terms) for place, member in enumerate(self.checkpoint.roster)}
-        sound = {
-            place: answer
-            for place, answer in mail.exchange("train.measure", requests).items()
-            if _sound(answer, requests[place].terms, size)
-        }
-        total = np.sum([answer.moments for answer in sound.values()], axis=0)
-        return total, {place: answer.charges for place, answer in sound.items()}
+    def _mail(self, round: int) -> Mail:
+        checkpoint = self.checkpoint
+        return Mail(self.post, self.settings.deploy, checkpoint.roster, checkpoint.run, round, self.say)
 
-    def _moments_securely(self, size: int, mail: "Mail") -> tuple[np.ndarray, dict[int, int]]:
-        roster = self.checkpoint.roster
-        found = sum_securely(
-            Round(
-                self.checkpoint.run,
-                0,
-                {place: member.terms for place, member in enumerate(roster)},
-                "train.measure_masked",
-                lambda place, attempt, shares: messages.MeasureMasked(roster[place].terms, 0, attempt, shares),
-                lambda place, reply: refuse_reply(reply, roster[place], 0, (size,), 0.0) is None,
-                self.settings.deploy.neighbors,
-            ),
-            mail.exchange,
-        )
-        return (np.zeros(size), {}) if found is None else (found.total, found.numbers)
+    def _retire(self, mail: Mail) -> None:
+        for place, reason in mail.retired.items():
+            self.checkpoint = self.checkpoint.with_member(place, retired=reason)
 
     def _enough(self) -> bool:
-        open_sites = int(self._open().sum())
-        if open_sites < max(self.settings.deploy.quorum, self.settings.config.run.min_participants):
-            self.say(f"the run ends after round {self.checkpoint.round}: {open_sites} sites may still take part")
+        left = len(self._choose(self.checkpoint.round + 1))
+        if left < max(self.settings.deploy.quorum, self.settings.config.run.min_participants):
+            self.say(f"the run ends after round {self.checkpoint.round}: {left} sites may still take part")
             return False
         return True
 
-    def _open(self) -> np.ndarray:
-        """For each site whether it may still be asked: not retired, and with rounds left in the plan."""
-        most = self.agreed.plan.most_participations
-        caps = [np.inf] * len(self.checkpoint.roster) if most is None else most.tolist()
-        return np.array(
-            [not site.retired and site.answered < cap for site, cap in zip(self.checkpoint.roster, caps, strict=True)]
-        )
-
-    def _round(self) -> None:
-        """One round; where sites retired and too few are left of those asked, the others are drawn anew."""
-        begin, round, before = time.monotonic(), self.checkpoint.round + 1, int(self._open().sum())
-        chosen = self._choose(round)
-        asks = {place: self._ask(place, round) for place in chosen.tolist()}
-        mail = Mail(self, round)
-        secure = self.settings.deploy.aggregation == SECURE
-        merged = self._sum_securely(asks, mail) if secure else self._sum_plainly(asks, mail)
-        if len(merged.replies) < self.settings.deploy.quorum:
-            if int(self._open().sum()) == before:
-                self._stop(f"{len(merged.replies)} sites answered round {round}")
-            save(self.settings.folder, self.checkpoint)
-            return
-        self._merge(merged, asks, round)
-        self._remember(round, len(asks), len(merged.replies), mail.late, time.monotonic() - begin)
-
     def _choose(self, round: int) -> np.ndarray:
         """Who is asked: as in a simulation, uniformly among those that may still take part."""
-        may, run = self._open(), self.terms[0].config.run
+        run, most = self.terms[0].config.run, self.agreed.plan.most_participations
+        caps = [np.inf] * len(self.terms) if most is None else most.tolist()
+        may = np.array(
+            [not site.retired and site.answered < cap for site, cap in zip(self.checkpoint.roster, caps, strict=True)]
+        )
         return choose_among(run.seed, round, run.participants, run.selection == "fixed", may, int(may.sum()))
+
+    def _round(self) -> None:
+        """One round; where sites retired and too few are left of those asked, others are drawn."""
+        begin, mail = time.monotonic(), self._mail(self.checkpoint.round + 1)
+        asks = {place: self._ask(place, mail.round) for place in self._choose(mail.round).tolist()}
+        limits = {place: self._limit(place, ask) for place, ask in asks.items()}
+        found = gather_uploads(mail, asks, limits)
+        self._retire(mail)
+        if len(found.numbers) >= self.settings.deploy.quorum:
+            self._merge(found, asks, mail.round)
+            self._remember(mail.round, len(asks), len(found.numbers), mail.late, time.monotonic() - begin)
+        elif mail.retired:
+            save(self.settings.folder, self.checkpoint)
+        else:
+            self._stop(f"{len(found.numbers)} that answered round {mail.round}")
 
     def _ask(self, place: int, round: int) -> messages.Ask:
         checkpoint = self.checkpoint
@@ -171,74 +137,21 @@ class Server:
         weights = np.asarray(self.agreed.algorithm.broadcast(checkpoint.server, round).weights)
         return messages.Ask(member.terms, round, member.acknowledged, weights, checkpoint.mean, checkpoint.deviation)
 
-    def _sum_plainly(self, asks: Mapping[int, messages.Ask], mail: "Mail") -> Merged:
-        answers = mail.exchange("train.play", asks)
-        accepted = {place: reply for place, reply in answers.items() if self._accepts(place, reply, asks[place])}
-        uploads = [reply.upload for reply in accepted.values()]
-        return Merged(np.array(uploads), {place: reply.charges for place, reply in accepted.items()})
-
-    def _sum_securely(self, asks: Mapping[int, messages.Ask], mail: "Mail") -> Merged:
-        """One row holds the sum; the others are zero, as nobody's upload is known."""
-        found = sum_securely(
-            Round(
-                self.checkpoint.run,
-                mail.round,
-                {place: ask.terms for place, ask in asks.items()},
-                "train.mask",
-                lambda place, attempt, shares: messages.AskMasked(*asks[place], attempt, shares),
-                lambda place, reply: self._accepts(place, reply, asks[place]),
-                self.settings.deploy.neighbors,
-            ),
-            mail.exchange,
-        )
-        if found is None:
-            return Merged(np.zeros((0, 0)), {})
-        limit = sum(self._limit(place, asks[place]) for place in found.numbers)
-        if not np.linalg.norm(found.total) <= limit:
-            self.say(f"round {mail.round}: the sum is rejected: its norm is beyond {limit:.3g}")
-            return Merged(np.zeros((0, 0)), {})
-        shape = next(iter(asks.values())).weights.shape
-        uploads = np.zeros((len(found.numbers), *shape))
-        uploads[0] = found.total.reshape(shape)
-        return Merged(uploads, found.numbers)
-
     def _limit(self, place: int, ask: messages.Ask) -> float:
         asked = self.checkpoint.roster[place].asked + 1
         return largest_norm(self.terms[place], self.agreed, ask.weights, ask.round, asked)
 
-    def _accepts(self, place: int, reply: messages.Reply | messages.Masked, ask: messages.Ask) -> bool:
-        member = self.checkpoint.roster[place]
-        why = refuse_reply(reply, member, ask.round, ask.weights.shape, self._limit(place, ask))
-        if why is not None:
-            self.say(f"round {ask.round}: the reply of {member.site} is rejected: {why}")
-        return why is None
-
-    def note(self, place: int, answer: Any, answers: Answers) -> None:
-        """Report a site that did not do as asked; one that never will is not asked again."""
-        member = self.checkpoint.roster[place]
-        match answer:
-            case messages.Refused(reason, final):
-                self.say(f"{member.site} refuses: {reason}")
-                if final:
-                    self.checkpoint = self.checkpoint.with_member(place, retired=reason)
-            case None:
-                self.say(
-                    f"{member.site} keeps its last reply: {answers.unreadable.get(member.node, 'no answer in time')}"
-                )
-            case _:
-                self.say(f"{member.site} keeps its last reply: it answered something else")
-
-    def _merge(self, merged: Merged, asks: Mapping[int, messages.Ask], round: int) -> None:
+    def _merge(self, found: Gathered, asks: Mapping[int, messages.Ask], round: int) -> None:
         algorithm, checkpoint = self.agreed.algorithm, self.checkpoint
         told = algorithm.broadcast(checkpoint.server, round)
-        zeros = np.zeros_like(merged.uploads)
-        server = algorithm.merge(checkpoint.server, told, merged.uploads, zeros, np.ones(len(zeros)))
+        zeros = np.zeros_like(found.stack)
+        server = algorithm.merge(checkpoint.server, told, found.stack, zeros, np.ones(len(zeros)))
         self.checkpoint = replace(checkpoint, server=np.asarray(server), round=round)
         for place in asks:
             member = self.checkpoint.roster[place]
             changes: dict[str, Any] = {"asked": member.asked + 1}
-            if place in merged.replies:
-                number = merged.replies[place]
+            if place in found.numbers:
+                number = found.numbers[place]
                 changes |= {"answered": member.answered + 1, "acknowledged": number, "charges": number}
             self.checkpoint = self.checkpoint.with_member(place, **changes)
 
@@ -247,7 +160,7 @@ class Server:
         row: dict[str, Any] = {
             "round": round, "asked": asked, "answered": answered, "late": late,
             "epsilon_max": self._epsilon(), "weights_norm": float(np.linalg.norm(weights)),
-            "test_accuracy": self._accuracy(weights), "seconds": round_off(seconds),
+            "test_accuracy": self._accuracy(weights), "seconds": float(f"{seconds:.3f}"),
         }  # fmt: skip
         self.checkpoint = replace(self.checkpoint, history=(*self.checkpoint.history, row))
         save(self.settings.folder, self.checkpoint)
@@ -278,62 +191,21 @@ class Server:
         requests = {member.node: messages.Close(member.terms) for member in self.checkpoint.roster}
         answers = self.post.ask("query.close", requests, self.settings.deploy.round_seconds, "the end")
         for place, member in enumerate(self.checkpoint.roster):
-            answer = answers.content.get(member.node)
-            if (
-                isinstance(answer, messages.Closed)
-                and answer.terms == member.terms
-                and answer.charges >= member.charges
-            ):
-                self.checkpoint = self.checkpoint.with_member(place, charges=answer.charges, epsilon=answer.epsilon)
-            else:
-                self.say(f"{member.site} sent no statement")
+            match answers.content.get(member.node):
+                case messages.Closed(terms, charges, epsilon) if terms == member.terms and charges >= member.charges:
+                    self.checkpoint = self.checkpoint.with_member(place, charges=charges, epsilon=epsilon)
+                case _:
+                    self.say(f"{member.site} sent no statement")
         self.checkpoint = replace(self.checkpoint, finished=True)
         save(self.settings.folder, self.checkpoint)
 
-    def _stop(self, got: str) -> None:
+    def _stop(self, got: str) -> NoReturn:
         save(self.settings.folder, self.checkpoint)
+        deploy = self.settings.deploy
         raise InputError(
-            f"expected at least deploy.quorum = {self.settings.deploy.quorum} sites within "
-            f"{self.settings.deploy.round_seconds:g} s, got {got}; `flwr run` on the same folder goes on after round "
-            f"{self.checkpoint.round}."
+            f"expected at least deploy.quorum = {deploy.quorum} sites within {deploy.round_seconds:g} s, got {got}; "
+            f"`flwr run` on the same folder goes on after round {self.checkpoint.round}."
         )
-
-
-class Mail:
-    """The exchanges of one round, which may be several."""
-
-    def __init__(self, server: Server, round: int) -> None:
-        self.server, self.round, self.late = server, round, 0
-
-    def exchange(self, kind: str, requests: Mapping[int, Any]) -> dict[int, Any]:
-        """The right kind of answers, by place; everything else is reported."""
-        server = self.server
-        nodes = {place: server.checkpoint.roster[place].node for place in requests}
-        sent = {nodes[place]: request for place, request in requests.items()}
-        answers = server.post.ask(kind, sent, server.settings.deploy.round_seconds, f"round {self.round}")
-        self.late += len(answers.late)
-        for what in answers.late:
-            server.say(f"round {self.round}: a late answer is dropped: {what}")
-        right = {}
-        for place, node in nodes.items():
-            answer = answers.content.get(node)
-            if isinstance(answer, messages.REPLIES[kind]):
-                right[place] = answer
-            else:
-                server.note(place, answer, answers)
-        return right
-
-
-def round_off(seconds: float) -> float:
-    """Milliseconds are enough."""
-    return round(seconds, 3)
-
-
-def _sound(answer: messages.Measured, terms: str, size: int) -> bool:
-    sums = answer.moments
-    return (
-        answer.terms == terms and sums.dtype == np.float64 and sums.shape == (size,) and bool(np.isfinite(sums).all())
-    )
 
 
 def serve(grid: Grid, values: Mapping[str, Any], say: Say = print) -> None:

@@ -86,6 +86,8 @@ def read_terms(text: str) -> Terms:
         sizes = tuple(int(size) for size in values.pop("sizes"))
         terms = Terms(config=config, sizes=sizes, **values)
         fits = NAME.fullmatch(terms.run) and 0 <= terms.place < len(sizes) == config.partition.clients
+    except InputError:  # of a setting: says which
+        raise
     except (ValueError, TypeError, AttributeError, KeyError):
         raise InputError("expected the terms of a run, got another text; update both sides.") from None
     if not fits or terms.aggregation not in (PLAIN, SECURE) or not isinstance(terms.draws, int | None):

@@ -1,4 +1,4 @@
-"""The only place where noise is made and the only way from a `Query` to a `Release`."""
+"""The way from a `Query` to a `Release` in a simulation; real clients take that of `exact`. There is no third."""
 
 from typing import Any
 
