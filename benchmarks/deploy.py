@@ -17,10 +17,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import tomli_w
 
 from fedspd.deploy.federation import Federation, Node
 from fedspd.deploy.init import Plan, write_app
@@ -29,6 +32,10 @@ from fedspd.deploy.processes import free_port
 # Fifty nodes that look for work ten times a second would keep two cores busy, so they do it as often as Flower's own.
 UNHURRIED = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "1"}
 PATIENCE = 3600.0
+# Many processes that start at once on few cores are up late; Flower would start each again after 30 seconds, and again.
+SLOW_START_SECONDS = 600
+CLIENT_KIB = 350 * 1024  # of memory, while a client answers: three processes that each hold Flower
+IDLE_SECONDS = 12.0  # a SuperNode asks for messages every three
 ROUND = re.compile(r"round \d+ of \d+: .* ([\d.]+) s$")
 
 EMPTY_PROJECT = """
@@ -87,6 +94,7 @@ class Figures:
     rounds_per_second: float
     bytes_per_client_and_round: float
     bytes_per_client_and_run: float
+    bytes_per_client_and_idle_second: float
     seconds_of_the_run: float
 
 
@@ -136,8 +144,17 @@ def metered(listen: int, upstream: int) -> Iterator[Meter]:
         thread.join()
 
 
+def idle_rate(meter: Meter, clients: int) -> float:
+    """Bytes per client and second while there is nothing to do: what waiting for other clients adds to a round."""
+    start = meter.total
+    time.sleep(IDLE_SECONDS)
+    return (meter.total - start) / IDLE_SECONDS / clients
+
+
 def measure(federation: Federation, meter: Meter, name: str, app: Path, run_config: Sequence[str]) -> Figures:
     """Run an app once and count; what it prints says when each of its rounds is over."""
+    clients = len(federation.nodes)
+    idle = idle_rate(meter, clients)
     start, begin = meter.total, time.monotonic()
     run_id = federation.run(*run_config, app_dir=app)
     marks, seconds = [], []
@@ -146,17 +163,25 @@ def measure(federation: Federation, meter: Meter, name: str, app: Path, run_conf
             marks.append(meter.total)
             seconds.append(float(found[1]))
     total, elapsed = meter.total - start, time.monotonic() - begin
-    if (status := federation.wait(run_id, PATIENCE)) != "finished:completed":
+    if (status := federation.wait(run_id, PATIENCE)) != "finished:completed" or len(marks) < 2:
         raise RuntimeError(f"{name}: {status}\n{federation.server_log(run_id)}")
-    clients = len(federation.nodes)
     return Figures(
         app=name,
         clients=clients,
         rounds_per_second=len(seconds[1:]) / sum(seconds[1:]),
         bytes_per_client_and_round=(marks[-1] - marks[0]) / len(marks[1:]) / clients,
         bytes_per_client_and_run=total / clients,
+        bytes_per_client_and_idle_second=idle,
         seconds_of_the_run=elapsed,
     )
+
+
+def change(app: Path, settings: Mapping[str, Mapping[str, float]]) -> None:
+    """Change an app's settings in its file: `flwr run` adds none that is not there."""
+    project = tomllib.loads((app / "pyproject.toml").read_text())
+    for section, keys in settings.items():
+        project["tool"]["flwr"]["app"]["config"][section] |= keys
+    (app / "pyproject.toml").write_text(tomli_w.dumps(project))
 
 
 def measure_both(folder: Path, clients: int, rounds: int, aggregation: str) -> Iterator[Figures]:
@@ -167,11 +192,29 @@ def measure_both(folder: Path, clients: int, rounds: int, aggregation: str) -> I
     (empty / "empty_app" / "__init__.py").write_text(EMPTY_APP)
     sites = write_app(Plan(ours, clients, schema=None, epsilon=1.0, delta=1e-5, aggregation=aggregation))
     nodes = [Node({"site": str(site / "site.toml")}, UNHURRIED) for site in sites]
+    change(ours, {"deploy": {"start_seconds": PATIENCE, "round_seconds": PATIENCE}, "run": {"rounds": rounds}})
     ports = free_port(), free_port()
-    waits = [f"deploy.{what}_seconds={PATIENCE}" for what in ("start", "round")]
-    with metered(ports[1], ports[0]) as meter, Federation(folder / "federation", empty, nodes, ports=ports) as running:
-        yield measure(running, meter, "empty", empty, [f"rounds={rounds}", f"clients={clients}"])
-        yield measure(running, meter, f"fedspd, {aggregation}", ours, [f"run.rounds={rounds}", *waits])
+    federation = Federation(folder / "federation", empty, nodes, ports=ports, heartbeat_seconds=SLOW_START_SECONDS)
+    with metered(ports[1], ports[0]) as meter, federation:
+        yield measure(federation, meter, "empty", empty, [f"rounds={rounds}", f"clients={clients}"])
+        yield measure(federation, meter, f"fedspd, {aggregation}", ours, [])
+
+
+def available_kib() -> int:
+    """Memory that processes can have without swapping."""
+    found = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+    assert found is not None
+    return int(found[1])
+
+
+def described(one: Figures) -> str:
+    """Figures for people."""
+    return (
+        f"{one.clients:3d} clients, {one.app:14s} {one.rounds_per_second:7.3f} rounds/s "
+        f"{one.bytes_per_client_and_round / 1024:8.1f} KiB a client and round "
+        f"(idle {one.bytes_per_client_and_idle_second / 1024:.2f} KiB/s), "
+        f"{one.bytes_per_client_and_run / 1024:.1f} KiB a client and run of {one.seconds_of_the_run:.0f} s"
+    )
 
 
 def main() -> None:
@@ -184,18 +227,15 @@ def main() -> None:
     options = parser.parse_args()
     if options.rounds < 2:
         parser.error(f"--rounds must be at least 2, got {options.rounds}")
+    sizes = [int(size) for size in options.sizes.split(",")]
+    if (largest := available_kib() // CLIENT_KIB) < max(sizes):
+        parser.error(f"this machine has memory for {largest} clients now, got --sizes {options.sizes}")
     figures = []
-    for size in map(int, options.sizes.split(",")):
+    for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
             for one in measure_both(Path(folder), size, options.rounds, options.aggregation):
                 figures.append(one)
-                print(
-                    f"{one.clients:3d} clients, {one.app:14s} {one.rounds_per_second:7.3f} rounds/s "
-                    f"{one.bytes_per_client_and_round / 1024:8.1f} KiB a client and round "
-                    f"{one.bytes_per_client_and_run / 1024:8.1f} KiB a client and run, {one.seconds_of_the_run:.1f} s",
-                    file=sys.stderr if options.json else sys.stdout,
-                    flush=True,
-                )
+                print(described(one), file=sys.stderr if options.json else sys.stdout, flush=True)
     if options.json:
         print(json.dumps([asdict(one) for one in figures], indent=2))
 

@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fedspd.deploy.demo import local_nodes
-
-from fedspd.deploy.federation import Federation
+from fedspd.deploy.federation import Federation, site_node
 from fedspd.deploy.init import Plan, write_app
+
+FLOWERS_OWN = ("\x1b", "Using SuperLink", "Successfully installed")  # lines of Flower itself
 
 
 def main() -> int:
@@ -31,11 +31,12 @@ def show(folder: Path, sites: int, aggregation: str) -> int:
     app = folder / "adult"
     homes = write_app(Plan(app, sites, None, 1.0, 1e-5, aggregation))
     print(f"Starting a SuperLink and {sites} SuperNodes, with TLS and a key for each node ...", flush=True)
-    with Federation(folder / "federation", app, local_nodes(homes)) as federation:
+    with Federation(folder / "federation", app, [site_node(home) for home in homes]) as federation:
         begin = time.monotonic()
         run = federation.run()
         for line in federation.follow(run):
-            print(line, flush=True)
+            if (text := line.rstrip()) and not text.startswith(FLOWERS_OWN):
+                print(text, flush=True)
         status = federation.status(run)
         print(f"Flower says {status}; {time.monotonic() - begin:.0f} s. Stopping everything.", flush=True)
     program = Path(sys.executable).parent / "fedspd"

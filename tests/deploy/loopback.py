@@ -10,7 +10,8 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from fedspd.deploy.app import respond
 
-Handler = Callable[[Message, Context], Message]
+Handler = Callable[[Message, Context], Message | None]
+"""Answers a message; None: the answer is lost on the way."""
 
 
 class Loopback:
@@ -21,8 +22,12 @@ class Loopback:
         self.handlers: dict[int, Handler] = dict.fromkeys(sites, respond)
         self.silent: set[int] = set()  # get a request and never answer
         self.offline: set[int] = set()
+        self.late: set[int] = set()  # answer, but the answer arrives with those of the next requests
         self.sent: list[Message] = []
+        self.got: list[Message] = []
+        self.contexts: list[Context] = []
         self.answers: dict[str, Message] = {}
+        self._delayed: dict[str, Message] = {}
         self._numbers = itertools.count(1)
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1  # as Flower does for a server app
 
@@ -30,6 +35,8 @@ class Loopback:
         return [node for node in self.sites if node not in self.offline]
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        self.answers.update(self._delayed)
+        self._delayed.clear()
         return [self._deliver(message) for message in messages]
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
@@ -40,8 +47,12 @@ class Loopback:
         message.metadata.__dict__["_message_id"] = number
         self.sent.append(message)
         node = message.metadata.dst_node_id
-        if node not in self.silent | self.offline:
-            self.answers[number] = self.handlers[node](message, self.context(node))
+        if node in self.handlers and node not in self.silent | self.offline:
+            self.contexts.append(self.context(node))
+            answer = self.handlers[node](message, self.contexts[-1])
+            if answer is not None:
+                self.got.append(answer)
+                (self._delayed if node in self.late else self.answers)[number] = answer
         return number
 
     def context(self, node: int) -> Context:

@@ -54,3 +54,8 @@ def largest_norm(terms: Terms, agreed: Agreed[Any], weights: np.ndarray, round: 
     scale = np.max(agreed.plan.noise_scale(np.array([terms.place]), sensitivity))
     gathered = asked * (np.max(sensitivity * batch) + 2 * scale * np.sqrt(weights.size))
     return float(GENEROUS * (2 * np.linalg.norm(weights) + gathered))
+
+
+def largest_sums(terms: Terms, size: int, scale: float) -> float:
+    """The same for a site's moments: sums over its records of values up to 1, and noise."""
+    return float(GENEROUS * np.sqrt(size) * (terms.sizes[terms.place] + 2 * scale))

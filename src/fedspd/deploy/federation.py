@@ -50,6 +50,12 @@ class Node:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
+def site_node(home: Path, **environment: str) -> Node:
+    """The SuperNode of a site's folder, with the site's own `flwr-clientapp` first on its path."""
+    path = os.pathsep.join([str(home / "bin"), str(PROGRAMS), os.environ.get("PATH", os.defpath)])
+    return Node({"site": str(home / "site.toml")}, {"PATH": path, **environment})
+
+
 class FederationError(RuntimeError):
     """A process of the federation did not do what it was started for; the text ends with its last words."""
 
@@ -161,8 +167,13 @@ class Federation:
         return kill_marked(self._mark("superlink"), "flwr-serverapp")
 
     def client_app_pids(self, i: int) -> list[int]:
-        """Ids of the processes in which node `i` answers a message now."""
-        return marked(self._mark(f"node-{i}"), "flwr-clientapp")
+        """Ids of the processes in which node `i` answers a message now, by Flower's program or by the site's own."""
+        mark = self._mark(f"node-{i}")
+        return marked(mark, "flwr-clientapp") + marked(mark, "fedspd.deploy.guard")
+
+    def node_pids(self, i: int) -> list[int]:
+        """Ids of all processes of node `i`."""
+        return marked(self._mark(f"node-{i}"))
 
     def run(self, *run_config: str, app_dir: Path | None = None) -> int:
         """Start the app, or another one, with overrides such as `rounds=3`; returns the run's id."""
@@ -277,6 +288,7 @@ class Federation:
     def _environment(self, label: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         # Flower finds its own programs on the path; every member has its own home, as on machines of their own.
         complete = {**os.environ, **COMMON, "FLWR_HOME": str(self.folder / label), **(extra or {})}
-        for name, first in (("PATH", PROGRAMS), ("PYTHONPATH", self.folder / "python")):
+        own = {} if "PATH" in (extra or {}) else {"PATH": PROGRAMS}  # a site may put its own program before Flower's
+        for name, first in {**own, "PYTHONPATH": self.folder / "python"}.items():
             complete[name] = os.pathsep.join(filter(None, [str(first), complete.get(name)]))
         return complete

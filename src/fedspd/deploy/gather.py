@@ -91,11 +91,9 @@ def gather_uploads(mail: Mail, asks: Mapping[int, messages.Ask], limits: Mapping
             ),
             mail.exchange,
         )
-        limit = sum(limits.values())
-        if found is not None and not np.linalg.norm(found.total) <= limit:
-            mail.say(f"round {mail.round}: the sum is rejected: its norm is beyond {limit:.3g}")
+        if found is None or _implausible(mail, found.total, limits):
             return NOTHING
-        return NOTHING if found is None else _stacked(found.total.reshape(shape), found.numbers)
+        return _stacked(found.total.reshape(shape), found.numbers)
     replies = mail.exchange("train.play", asks)
     kept = {place: reply for place, reply in replies.items() if mail.accepts(place, reply, shape, limits[place])}
     return Gathered(
@@ -103,7 +101,7 @@ def gather_uploads(mail: Mail, asks: Mapping[int, messages.Ask], limits: Mapping
     )
 
 
-def gather_moments(mail: Mail, size: int) -> Gathered:
+def gather_moments(mail: Mail, size: int, limits: Mapping[int, float]) -> Gathered:
     """The sums of columns that all sites release before the first round."""
     terms = {place: member.terms for place, member in enumerate(mail.roster)}
     if mail.deploy.aggregation == SECURE:
@@ -114,18 +112,29 @@ def gather_moments(mail: Mail, size: int) -> Gathered:
                 terms,
                 "train.measure_masked",
                 lambda place, attempt, shares: messages.MeasureMasked(terms[place], mail.round, attempt, shares),
-                lambda place, reply: mail.accepts(place, reply, (size,), np.inf),
+                lambda place, reply: mail.accepts(place, reply, (size,), limits[place]),
                 mail.deploy.neighbors,
             ),
             mail.exchange,
         )
-        return NOTHING if found is None else _stacked(found.total, found.numbers)
+        if found is None or _implausible(mail, found.total, limits):
+            return NOTHING
+        return _stacked(found.total, found.numbers)
     answers = mail.exchange("train.measure", {place: messages.Measure(digest) for place, digest in terms.items()})
     replies = {place: _as_reply(answer) for place, answer in answers.items()}
-    kept = {place: reply for place, reply in replies.items() if mail.accepts(place, reply, (size,), np.inf)}
+    kept = {place: reply for place, reply in replies.items() if mail.accepts(place, reply, (size,), limits[place])}
     return Gathered(
         np.array([reply.upload for reply in kept.values()]), {place: reply.charges for place, reply in kept.items()}
     )
+
+
+def _implausible(mail: Mail, total: np.ndarray, limits: Mapping[int, float]) -> bool:
+    """Whether a masked sum is larger than all its parts together could be."""
+    limit = sum(limits.values())
+    if np.linalg.norm(total) <= limit:
+        return False
+    mail.say(f"round {mail.round}: the sum is rejected: its norm is beyond {limit:.3g}")
+    return True
 
 
 def _stacked(total: np.ndarray, numbers: dict[int, int]) -> Gathered:

@@ -109,6 +109,7 @@ def _project(plan: Plan, folder: Path, config: Config) -> str:
         "start_seconds": 120.0,
         "round_seconds": 60.0,
         "aggregation": plan.aggregation,
+        "neighbors": 0,
         "test": str(folder / "test.csv") if plan.schema is None else "",
     }
     kept = {name: keys for name, keys in config.to_dict().items() if name not in ("partition", "metrics")}

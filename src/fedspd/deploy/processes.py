@@ -4,19 +4,24 @@ Flower's processes start others, some in sessions of their own, so neither a par
 all; the environment is inherited by every one. Linux only, since it is read from /proc.
 """
 
-import ctypes
 import os
 import random
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-LIBC = ctypes.CDLL(None)
-PARENT_DEATH_SIGNAL = 1  # prctl's number for it
+# prctl(PR_SET_PDEATHSIG, SIGKILL), which lasts beyond exec; `preexec_fn` would run it between fork and exec, which a
+# process with threads must not rely on. A starter that died before has left the child to another parent.
+DIE_WITH_STARTER = """import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() == int(sys.argv[1]):
+    os.execvp(sys.argv[2], sys.argv[2:])
+"""
 MARK = "FEDSPD_FEDERATION_MEMBER"
 POLL_SECONDS = 0.05
 
@@ -44,13 +49,12 @@ def spawn(command: Sequence[str], mark: str, log: Path, environment: Mapping[str
     """
     with log.open("ab") as stream:
         return subprocess.Popen(
-            command,
+            [sys.executable, "-ISc", DIE_WITH_STARTER, str(os.getpid()), *command],
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,
             env={**environment, MARK: mark},
             start_new_session=True,
-            preexec_fn=_die_with_parent,
         )
 
 
@@ -84,10 +88,6 @@ def wait_until(condition: Callable[[], object], seconds: float) -> bool:
     return True
 
 
-def _die_with_parent() -> None:
-    LIBC.prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
-
-
 def _signal(pid: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, number)
@@ -104,7 +104,7 @@ def _has_mark(pid: int, mark: str) -> bool:
 
 
 def _runs(pid: int, program: str) -> bool:
-    return any(Path(os.fsdecode(word)).name == program for word in _proc(pid, "cmdline")[:2])
+    return any(Path(os.fsdecode(word)).name == program for word in _proc(pid, "cmdline")[:4])
 
 
 def _proc(pid: int, file: str) -> list[bytes]:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def table(stated: dict[str, Any]) -> str:
         f"{'site':<20}{'records':>9}{'asked':>7}{'answered':>10}{'charges':>9}{'epsilon':>9}  ",
     ]
     for site in stated["sites"]:
-        epsilon = "" if site["epsilon"] is None else f"{site['epsilon']:.4f}"
+        epsilon = "" if site["epsilon"] is None else f"{ceil(site['epsilon'] * 1e4) / 1e4:.4f}"
         lines.append(
             f"{site['site']:<20}{site['records']:>9}{site['asked']:>7}{site['answered']:>10}{site['charges']:>9}"
             f"{epsilon:>9}  {site['retired']}".rstrip()

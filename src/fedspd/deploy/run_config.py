@@ -51,7 +51,7 @@ class RunSettings:
         return json.dumps({"deploy": kept, "config": self.config.to_dict()}, sort_keys=True)
 
     def for_sites(self, count: int) -> Config:
-        """The settings for so many sites; no more take part in a round than there are, and nothing reads all records."""
+        """The settings for so many sites; no more take part in a round than there are, and nothing reads them all."""
         return changed(
             self.config,
             {

@@ -11,7 +11,7 @@ from flwr.serverapp import Grid
 from fedspd.data import Schema, Table, finish, read_schema, read_table
 from fedspd.deploy import messages
 from fedspd.deploy.checkpoint import Checkpoint, load, save
-from fedspd.deploy.checks import largest_norm
+from fedspd.deploy.checks import largest_norm, largest_sums
 from fedspd.deploy.enroll import enroll, terms_of
 from fedspd.deploy.gather import Gathered, Mail, gather_moments, gather_uploads
 from fedspd.deploy.post import Post, Say
@@ -80,8 +80,11 @@ class Server:
         config, holdings = self.terms[0].config, self.terms[0].holdings
         moments = make_moments(config, self.schema.numeric, self.schema.categorical, holdings, self.agreed.plan)
         numbers = int(self.schema.numeric.sum())
+        size = numbers + (len(self.schema.columns) if moments.levels else numbers)
+        scales = self.agreed.plan.moments_scale(moments.sensitivity).tolist()
+        limits = {place: largest_sums(self.terms[place], size, scale) for place, scale in enumerate(scales)}
         mail = self._mail(0)
-        found = gather_moments(mail, numbers + (len(self.schema.columns) if moments.levels else numbers))
+        found = gather_moments(mail, size, limits)
         self._retire(mail)
         if len(found.numbers) < self.settings.deploy.quorum:
             self._stop(f"{len(found.numbers)} that released their moments")
@@ -101,19 +104,23 @@ class Server:
             self.checkpoint = self.checkpoint.with_member(place, retired=reason)
 
     def _enough(self) -> bool:
-        left = len(self._choose(self.checkpoint.round + 1))
-        if left < max(self.settings.deploy.quorum, self.settings.config.run.min_participants):
+        left, asked = int(self._open().sum()), len(self._choose(self.checkpoint.round + 1))
+        if left < self.settings.config.run.min_participants or asked < self.settings.deploy.quorum:
             self.say(f"the run ends after round {self.checkpoint.round}: {left} sites may still take part")
             return False
         return True
 
-    def _choose(self, round: int) -> np.ndarray:
-        """Who is asked: as in a simulation, uniformly among those that may still take part."""
-        run, most = self.terms[0].config.run, self.agreed.plan.most_participations
+    def _open(self) -> np.ndarray:
+        """For each site whether it may still be asked: not retired, and with rounds left in the plan."""
+        most = self.agreed.plan.most_participations
         caps = [np.inf] * len(self.terms) if most is None else most.tolist()
-        may = np.array(
+        return np.array(
             [not site.retired and site.answered < cap for site, cap in zip(self.checkpoint.roster, caps, strict=True)]
         )
+
+    def _choose(self, round: int) -> np.ndarray:
+        """Who is asked: as in a simulation, uniformly among those that may still take part."""
+        run, may = self.terms[0].config.run, self._open()
         return choose_among(run.seed, round, run.participants, run.selection == "fixed", may, int(may.sum()))
 
     def _round(self) -> None:

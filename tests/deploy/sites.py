@@ -1,0 +1,223 @@
+"""Small federations for tests: a schema, sites with records of their own, a run configuration, one process."""
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from fedspd.data import Schema, read_schema
+from fedspd.deploy import messages, wire
+from fedspd.deploy.checkpoint import Checkpoint, Member, load
+from fedspd.deploy.client import Client
+from fedspd.deploy.enroll import terms_of
+from fedspd.deploy.messages import REQUESTS, Ask, Enter, Entered, Measure
+from fedspd.deploy.run_config import RunSettings, read_run_config
+from fedspd.deploy.server import Server, serve
+from fedspd.deploy.site import read_site
+from fedspd.deploy.store import Store
+from fedspd.deploy.terms import Terms
+from fedspd.privacy.ledger import Ledger
+from tests.deploy.loopback import Loopback
+
+SCHEMA = """
+[label]
+column = "bought"
+classes = ["no", "yes"]
+
+[[columns]]
+name = "age"
+bounds = [0, 100]
+
+[[columns]]
+name = "income"
+bounds = [0, 50000]
+
+[[columns]]
+name = "color"
+levels = ["red", "green", "blue"]
+"""
+SITE: dict[str, dict[str, Any]] = {
+    "site": {"data": "records.csv", "schema": "schema.toml"},
+    "budget": {"epsilon": 1.0, "delta": 1e-5},
+    "policy": {"clip_norm": 0.5, "row_norm": 1.0, "min_batch": 20, "most_rounds": 20},
+}
+RUN: dict[str, Any] = {
+    "deploy.start_seconds": 2.0, "deploy.round_seconds": 0.01, "data.scaling": "min-max", "data.bias": 0.25,
+    "data.row_norm": 1.0, "problem.clip_norm": 0.5, "algorithm.name": "fedspd", "privacy.epsilon": 1.0,
+    "privacy.delta": 1e-5, "run.rounds": 3,
+}  # fmt: skip
+FIRST_NODE = 100
+KIND_OF = {request: kind for kind, request in REQUESTS.items()}
+
+
+@dataclass
+class Federation:
+    """A server's folder and sites that answer within this process."""
+
+    folder: Path
+    sites: list[Path]
+    grid: Loopback
+    values: dict[str, Any]
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def settings(self) -> RunSettings:
+        return read_run_config(self.values)
+
+    @property
+    def schema(self) -> Schema:
+        return read_schema(self.folder / "schema.toml")
+
+    @property
+    def saved(self) -> Checkpoint:
+        """The server's state on disk."""
+        found = load(self.settings.folder)
+        assert found is not None
+        return found
+
+    def serve(self) -> Checkpoint:
+        """Run to the end, or raise; the last checkpoint."""
+        serve(self.grid, self.values, self.said.append)  # pyright: ignore[reportArgumentType]
+        return self.saved
+
+    def server(self) -> Server:
+        """A server that has enrolled its sites, or resumed, and not played yet."""
+        return Server(self.grid, self.settings, self.said.append)  # pyright: ignore[reportArgumentType]
+
+    def node(self, place: int) -> int:
+        return FIRST_NODE + place
+
+    def tell(self, place: int, content: Any) -> Any:
+        """Send one site a request, through the wire and the app; its answer."""
+        message = wire.request(self.node(place), KIND_OF[type(content)], content, 60.0, "test")
+        (number,) = self.grid.push_messages([message])
+        (answer,) = self.grid.pull_messages([number])
+        return wire.read_answer(answer, KIND_OF[type(content)])
+
+    def terms(self, place: int = 0, run: str = "run-1", **changes: Any) -> Terms:
+        """The terms a server with these settings would send; `run__rounds=2` changes run.rounds."""
+        dotted = {name.replace("__", "."): value for name, value in changes.items()}
+        settings = read_run_config(self.values | dotted)
+        members = [Member(path.parent.name, 0, self.records(place)) for place, path in enumerate(self.sites)]
+        return terms_of(settings, self.schema, members, run)[place]
+
+    def enter(self, place: int = 0, run: str = "run-1", **changes: Any) -> Terms:
+        """Make a site enter a run."""
+        terms = self.terms(place, run, **changes)
+        answer = self.tell(place, Enter(terms.text))
+        assert isinstance(answer, Entered), answer
+        return terms
+
+    def records(self, place: int) -> int:
+        return len((self.sites[place].parent / "records.csv").read_text().splitlines()) - 1
+
+    def charges(self, place: int = 0) -> int:
+        """Rows in a site's ledger that say it was charged."""
+        path = self.sites[place].parent / "ledger.db"
+        if not path.exists():
+            return 0
+        with Ledger(path) as ledger:
+            return sum(charged.times for charged in ledger.charges())
+
+    def log(self, place: int = 0) -> str:
+        path = self.sites[place].parent / "site.log"
+        return path.read_text() if path.exists() else ""
+
+    @contextlib.contextmanager
+    def store(self, place: int = 0) -> Iterator[Store]:
+        with Store(self.sites[place].parent / "store.db") as store:
+            yield store
+
+    @contextlib.contextmanager
+    def client(self, place: int = 0, kind: type[Client] = Client) -> Iterator[Client]:
+        """A site at work, without the wire and the app around it."""
+        with self.store(place) as store:
+            yield kind(read_site(self.sites[place]), store, lambda line: None)
+
+
+def federation(
+    folder: Path, count: int = 1, records: int = 120, site: Mapping[str, Any] | None = None, protected: bool = True,
+    **run: Any,
+) -> Federation:  # fmt: skip
+    """Build one; `policy__min_batch` style names change the sites' files by `site`, the run's settings by keywords.
+
+    Args:
+        folder: an empty one.
+        count: sites.
+        records: of the first site; each further one has 7 more.
+        site: settings of the sites' files to change, by "section.key".
+        protected: whether the sites have budgets.
+        run: settings of the run.
+    """
+    close_logs()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "schema.toml").write_text(SCHEMA)
+    paths = []
+    for place in range(count):
+        home = folder / f"site-{place}"
+        home.mkdir()
+        (home / "schema.toml").write_text(SCHEMA)
+        write_records(home / "records.csv", records + 7 * place, place)
+        paths.append(home / "site.toml")
+        paths[-1].write_text(tomli_w.dumps(site_values(home.name, site or {}, protected)))
+    values = RUN | {
+        "deploy.folder": str(folder / "server"), "deploy.schema": str(folder / "schema.toml"), "deploy.sites": count,
+        "run.participants": count,
+    }  # fmt: skip
+    dotted = {name.replace("__", "."): value for name, value in run.items()}
+    grid = Loopback({FIRST_NODE + place: path for place, path in enumerate(paths)})
+    return Federation(folder, paths, grid, values | dotted)
+
+
+def site_values(name: str, changes: Mapping[str, Any], protected: bool = True) -> dict[str, Any]:
+    """A site's file, as a table of tables."""
+    values = {section: dict(keys) for section, keys in SITE.items()}
+    values["site"]["name"] = name
+    if not protected:
+        del values["budget"]
+        values["site"]["unprotected"] = True
+    for dotted, value in changes.items():
+        section, _, key = dotted.partition(".")
+        values[section][key] = value
+    return values
+
+
+def write_records(path: Path, count: int, seed: int) -> None:
+    """Records whose label depends on their columns."""
+    rng = np.random.default_rng(seed)
+    ages, incomes = rng.integers(18, 90, count), rng.integers(0, 50_000, count)
+    colors = rng.choice(["red", "green", "blue"], count)
+    bought = np.where(ages / 50 + incomes / 30_000 + (colors == "red") + rng.normal(0, 0.7, count) > 2.2, "yes", "no")
+    rows = (",".join(map(str, row)) for row in zip(ages, incomes, colors, bought, strict=True))
+    path.write_text("\n".join(["age,income,color,bought", *rows]) + "\n")
+
+
+def close_logs() -> None:
+    """Close the log files of earlier federations, of which there may be hundreds; one that is needed opens again."""
+    for name in [name for name in logging.root.manager.loggerDict if name.startswith("fedspd.site")]:
+        log = logging.getLogger(name)
+        for handler in list(log.handlers):
+            handler.close()
+            log.removeHandler(handler)
+
+
+def ask(terms: Terms, round: int = 1, acknowledged: int = 0, weights: np.ndarray | float = 0.0, **changes: Any) -> Ask:
+    """A request for a round of the schema above."""
+    weights = np.broadcast_to(np.asarray(weights, np.float64), (6, 2)).copy()
+    return Ask(terms.digest, round, acknowledged, weights, np.zeros(5), np.ones(5))._replace(**changes)
+
+
+def play(made: Federation, terms: Terms, place: int = 0, **changes: Any) -> messages.Reply:
+    """Ask a site for a round and demand a reply."""
+    answer = made.tell(place, ask(terms, **changes))
+    assert isinstance(answer, messages.Reply), answer
+    return answer
+
+
+def measure(made: Federation, terms: Terms, place: int = 0) -> Any:
+    return made.tell(place, Measure(terms.digest))

@@ -1,0 +1,169 @@
+"""Bugs that would break the promises of a deployment, planted one at a time: each turns a check red.
+
+The bugs of methods and plans are planted in `tests/test_planted_bugs.py`.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedspd.deploy import client as client_module
+from fedspd.deploy import local, messages
+from fedspd.deploy.client import Client, Entered
+from fedspd.deploy.server import Server
+from fedspd.deploy.store import Store, Stored
+from fedspd.engine import stream
+from fedspd.privacy import exact_gaussian, gaussian
+from fedspd.typing import Query, Release
+from tests.deploy.sites import Federation, ask, federation
+from tests.deploy.test_client import die, in_a_process_that_is_killed
+from tests.deploy.twists import in_round, mean_of_totals, with_reply
+
+DP_SGD: dict[str, Any] = {"site": {"policy.methods": ["dp-sgd"]}, "algorithm__name": "dp-sgd"}
+
+
+@contextmanager
+def site(**changes: Any) -> Iterator[Federation]:
+    with TemporaryDirectory() as folder:
+        yield federation(Path(folder) / "federation", **changes)
+
+
+class ChargesLate(Client):
+    """The reply is made, kept, and only then paid for."""
+
+    def _charge(self, entered: Entered, event: Any, mechanism: str) -> int:
+        self.owed = entered, event, mechanism
+        return 1 + self.store.last(entered.run)[0]
+
+    def released(self, *arguments: Any, **options: Any) -> Stored:
+        stored = super().released(*arguments, **options)
+        Client._charge(self, *self.owed)
+        return stored
+
+
+class ForgetsReplies(Client):
+    """Every request is new: a repeated one is charged and noised again."""
+
+    def released(self, entered: Entered, request: Any, *arguments: Any, **options: Any) -> Stored:
+        with_another_name = request._replace(weights=request.weights + 1e-300 * (1 + self.store.last(entered.run)[0]))
+        return super().released(entered, with_another_name, *arguments, **options)
+
+
+class AcknowledgesTooSoon(Server):
+    """Replies count as merged when they have come, not when they are part of the sum."""
+
+    def _merge(self, found: Any, asks: Any, round: int) -> None:
+        super()._merge(found, asks, round)
+        for place in asks:
+            self.checkpoint = self.checkpoint.with_member(place, acknowledged=round)
+
+
+def noise_of_the_round(query: Query, scale: float) -> Release:
+    """The same noise whenever the same round is asked for."""
+    return gaussian(query, scale, stream(0, "noise", 1).standard_normal(np.asarray(query.value).shape))
+
+
+def released_without_a_charge(kind: type[Client]) -> bool:
+    """Killed where a reply exists for the first time: does the ledger know of it?"""
+    with site() as made:
+        terms = made.enter()
+
+        def crash() -> None:
+            Store.keep = die  # in the child alone
+            with made.client(kind=kind) as client:
+                client.answer(ask(terms))
+
+        in_a_process_that_is_killed(crash)
+        return made.charges() == 0
+
+
+def noise_cancels(mechanism: Callable[[Query, float], Release]) -> bool:
+    """Do two requests for one round, with weights that hardly differ, tell what their queries differ by?"""
+    with pytest.MonkeyPatch.context() as patch, site(**DP_SGD) as made:
+        patch.setattr(local, "exact_gaussian", mechanism)
+        terms = made.enter()
+        first, second = (made.tell(0, ask(terms, weights=weights)).upload for weights in (0.0, 1e-9))
+        return bool(np.abs(first - second).max() < 1e-8)
+
+
+def asking_again_averages_the_noise(kind: type[Client]) -> bool:
+    """Does the very same request get other noise?"""
+    with site() as made:
+        terms = made.enter()
+        with made.client(kind=kind) as client:
+            first, second = (client.answer(ask(terms)).upload for _ in range(2))
+        return not np.array_equal(first, second)
+
+
+def weights_beyond_the_proof_are_played(check: Callable[..., None]) -> bool:
+    """At weights of 1e15 the rounding of a query is larger than its sensitivity."""
+    with pytest.MonkeyPatch.context() as patch, site() as made:
+        patch.setattr(client_module, "check_ask", check)
+        terms = made.enter()
+        made.tell(0, ask(terms, weights=1e15))
+        return made.charges() > 0
+
+
+def a_difference_is_lost(kind: type[Server]) -> bool:
+    """One reply is rejected: is the server's sum still the mean of what its sites have said?"""
+    with site(count=3, protected=False, deploy__fixed_draws=True, deploy__quorum=2) as made:
+        rejected = with_reply(lambda reply: reply._replace(upload=1e6 * reply.upload))
+        made.grid.handlers[made.node(0)] = in_round(2, rejected)
+        kind(made.grid, made.settings, made.said.append).run()  # pyright: ignore[reportArgumentType]
+        return not np.allclose(made.saved.server, mean_of_totals(made), rtol=0, atol=1e-12)
+
+
+def another_seed_is_taken(check: Callable[..., None]) -> bool:
+    """Does a site with a budget let a server fix its noise?"""
+    with pytest.MonkeyPatch.context() as patch, site() as made:
+        patch.setattr(client_module, "check_terms", check)
+        terms = replace(made.terms(), draws=0)
+        made.tell(0, messages.Enter(terms.text))
+        made.tell(0, ask(terms))
+        return made.charges() > 0
+
+
+def unchecked(*_: Any) -> None:
+    """Nothing is looked at."""
+
+
+CHECKS: dict[str, tuple[Callable[[], bool], Callable[[], bool]]] = {
+    # what was planted: (the check on the truth, the check on the bug); a check says whether it is red
+    "the charge comes after the reply": (
+        lambda: released_without_a_charge(Client),
+        lambda: released_without_a_charge(ChargesLate),
+    ),
+    "noise is used again for another request of the same round": (
+        lambda: noise_cancels(exact_gaussian),
+        lambda: noise_cancels(noise_of_the_round),
+    ),
+    "the same request is noised again": (
+        lambda: asking_again_averages_the_noise(Client),
+        lambda: asking_again_averages_the_noise(ForgetsReplies),
+    ),
+    "the range of the server's weights is not checked": (
+        lambda: weights_beyond_the_proof_are_played(client_module.check_ask),
+        lambda: weights_beyond_the_proof_are_played(unchecked),
+    ),
+    "the terms are not checked": (
+        lambda: another_seed_is_taken(client_module.check_terms),
+        lambda: another_seed_is_taken(unchecked),
+    ),
+    "a reply is acknowledged before it is merged": (
+        lambda: a_difference_is_lost(Server),
+        lambda: a_difference_is_lost(AcknowledgesTooSoon),
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", CHECKS)
+def test_the_truth_is_green_and_the_planted_bug_is_red(bug: str) -> None:
+    on_truth, on_bug = CHECKS[bug]
+    assert not on_truth()
+    assert on_bug()

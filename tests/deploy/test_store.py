@@ -1,0 +1,102 @@
+"""A site's store: all of a turn or nothing, one process after the other, and on disk when the turn ends."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from fedspd.deploy.store import Run, Store, Stored
+from fedspd.errors import InputError
+from tests.privacy.ledger.crashes import fork
+
+RUN = Run("run-1", "terms", "digest")
+FIRST = Stored(1, 1, "asked", b"upload", b"total")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+def test_what_a_turn_wrote_is_there_after_a_restart(path: Path) -> None:
+    with Store(path) as store, store.turn():
+        store.enter(RUN)
+        store.keep("run-1", FIRST, b"state")
+    with Store(path) as store:
+        assert (store.run("run-1"), store.runs(), store.run("run-2")) == (RUN, [RUN], None)
+        assert store.repeated("run-1", "asked") == store.reply("run-1", 1) == FIRST
+        assert (store.repeated("run-2", "asked"), store.reply("run-1", 2)) == (None, None)
+        assert (store.last("run-1"), store.last("run-2")) == ((1, 1), (0, 0))
+        assert (store.state("run-1"), store.state("run-2")) == (b"state", None)
+
+
+def test_the_last_state_replaces_the_one_before_and_replies_are_kept(path: Path) -> None:
+    with Store(path) as store, store.turn():
+        store.enter(RUN)
+        store.keep("run-1", FIRST, b"state")
+        store.keep("run-1", FIRST._replace(number=3, round=2, request="later"), b"next state")
+        store.keep("run-1", FIRST._replace(number=4, round=0, request="moments"), None)
+        assert store.state("run-1") == b"next state"
+        assert store.last("run-1") == (4, 2)
+        assert store.reply("run-1", 1) == FIRST
+
+
+def test_a_turn_that_fails_leaves_nothing(path: Path) -> None:
+    def fail(store: Store) -> None:
+        with store.turn():
+            store.enter(RUN)
+            store.keep("run-1", FIRST, b"state")
+            raise RuntimeError("in the middle")
+
+    with Store(path) as store:
+        with pytest.raises(RuntimeError, match="in the middle"):
+            fail(store)
+        assert (store.runs(), store.last("run-1"), store.state("run-1")) == ([], (0, 0), None)
+
+
+def test_a_process_that_is_killed_in_its_turn_leaves_nothing(path: Path) -> None:
+    with Store(path) as store, store.turn():
+        store.enter(RUN)
+
+    def work() -> None:
+        with Store(path) as store, store.turn():
+            store.keep("run-1", FIRST, b"state")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    _, status = os.waitpid(fork(work), 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    with Store(path) as store, store.turn():
+        assert (store.runs(), store.last("run-1"), store.state("run-1")) == ([RUN], (0, 0), None)
+
+
+def test_a_second_process_waits_for_its_turn(path: Path) -> None:
+    listen, tell = os.pipe()
+
+    def work() -> None:
+        os.read(listen, 1)
+        with Store(path) as store, store.turn():
+            assert store.runs() == [RUN]
+            store.keep("run-1", FIRST, None)
+
+    child = fork(work)  # before this process opens the file: locks are not shared with a fork
+    with Store(path) as store:
+        with store.turn():
+            os.write(tell, b"1")
+            time.sleep(0.1)
+            store.enter(RUN)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        assert store.last("run-1") == (1, 1)
+    os.close(listen)
+    os.close(tell)
+
+
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    path.write_text("no database, but much longer than the name of one" * 10)
+    with pytest.raises(InputError, match="expected a site's store"):
+        Store(path)
+    with pytest.raises(InputError, match="expected a site's store"):
+        Store(tmp_path / "no folder" / "store.db")
