@@ -8,9 +8,11 @@ ONLY ?=
 CLIENTS ?= 1000000
 SIZES ?= 20,100,1000,10000
 PEERS ?=
+SITES ?= 5
+NODES ?= 5,20,50
 
-.PHONY: help demo test check lint types imports browser bench bench-limit bench-scale bench-throughput bench-peers \
-	utility reproduce compare figures clean
+.PHONY: help demo demo-deploy test test-deploy check lint types imports browser bench bench-limit bench-scale \
+	bench-throughput bench-peers bench-deploy utility reproduce compare figures clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
@@ -27,8 +29,14 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 demo: $(VENV)/.installed ## train FedSPD-DP on Adult under a budget; summary, figure, run folder
 	$(BIN)/fedspd run
 
+demo-deploy: $(VENV)/.installed-dev ## train between a SuperLink and five SuperNodes of this machine, with TLS (SITES=5)
+	$(BIN)/python scripts/demo_deploy.py --sites $(SITES)
+
 test: $(VENV)/.installed-dev ## run the tests
 	$(BIN)/pytest --numprocesses auto --dist loadfile
+
+test-deploy: $(VENV)/.installed-dev ## faults of a deployment, with real processes
+	$(BIN)/pytest -m deploy tests/deploy --durations=0
 
 check: lint types imports test ## everything CI checks
 
@@ -63,6 +71,9 @@ bench-throughput: $(VENV)/.installed-dev ## compiled runs per second of a sweep 
 
 bench-peers: $(VENV)/.installed-dev ## the same job on other frameworks, each in an environment of its own (PEERS="--only pfl")
 	$(BIN)/python benchmarks/peers.py $(PEERS)
+
+bench-deploy: $(VENV)/.installed-dev ## rounds per second and bytes on Flower, beside an empty app (NODES=5,20,50)
+	$(BIN)/python benchmarks/deploy.py --sizes $(NODES)
 
 utility: $(VENV)/.installed ## accuracy on Adult at end-to-end budgets, with standard errors
 	$(BIN)/python benchmarks/utility.py

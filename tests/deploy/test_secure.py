@@ -1,0 +1,152 @@
+"""Masked rounds: the server sees sums only, whoever drops out, and no difference is lost."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Context, Message
+
+from fedspd.deploy import messages, wire
+from fedspd.deploy.app import respond
+from fedspd.deploy.masked import Attempt
+from fedspd.errors import InputError
+from tests.deploy.loopback import Handler
+from tests.deploy.sites import Federation, ask, federation
+from tests.deploy.test_equal import LITTLE_NOISE, PENALTY, SITES, STEP
+from tests.deploy.twists import mean_of_totals
+
+STAGES = ("train.exchange", "train.deal", "train.mask", "train.unmask")
+FIXED: dict[str, Any] = LITTLE_NOISE | STEP | PENALTY | {"deploy__fixed_draws": True, "run__rounds": 4}
+
+
+def masked(folder: Path, count: int = SITES, protected: bool = False, **changes: Any) -> Federation:
+    settings = {"deploy__aggregation": "secure", "deploy__quorum": 3} | ({} if protected else FIXED) | changes
+    return federation(folder, count, 120, protected=protected, **settings)
+
+
+def silent_at(stage: str, times: int = 1) -> Handler:
+    """A site whose answer to one stage is lost, so many times."""
+    left = [times]
+
+    def handler(message: Message, context: Context) -> Message | None:
+        answer = respond(message, context)
+        if message.metadata.message_type == stage and left[0] > 0:
+            left[0] -= 1
+            return None
+        return answer
+
+    return handler
+
+
+def requests(made: Federation, kind: str) -> list[Any]:
+    return [wire.read_request(message) for message in made.grid.sent if message.metadata.message_type == kind]
+
+
+@pytest.mark.parametrize("method", [{}, {"algorithm__name": "dp-sgd", "algorithm__penalty": 4.0}])
+def test_a_masked_run_is_the_plain_one(method: dict[str, Any], tmp_path: Path) -> None:
+    hidden = masked(tmp_path / "masked", **method).serve()
+    plain = masked(tmp_path / "plain", deploy__aggregation="plain", **method).serve()
+    np.testing.assert_allclose(hidden.server, plain.server, rtol=0, atol=1e-9)
+    assert np.abs(plain.server).max() > 1e-3
+
+
+def test_with_few_neighbors_the_sum_is_the_same(tmp_path: Path) -> None:
+    sparse = masked(tmp_path / "sparse", 7, deploy__neighbors=4, run__rounds=2).serve()
+    full = masked(tmp_path / "full", 7, run__rounds=2).serve()
+    np.testing.assert_allclose(sparse.server, full.server, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_site_that_drops_out_at_any_stage_is_survived_and_its_difference_is_in_its_next_one(
+    stage: str, tmp_path: Path
+) -> None:
+    made = masked(tmp_path)
+    made.grid.handlers[made.node(4)] = silent_at(stage)
+    checkpoint = made.serve()
+    assert checkpoint.round == 4
+    np.testing.assert_allclose(checkpoint.server, mean_of_totals(made), rtol=0, atol=1e-9)
+    missed = 0 if stage == "train.unmask" else 1  # its upload was in the sum already
+    assert checkpoint.roster[4].answered == 4 - missed
+    assert [member.answered for member in checkpoint.roster[:4]] == [4] * 4
+
+
+def test_too_many_dropouts_give_no_sum_and_the_run_can_be_resumed_without_new_charges(tmp_path: Path) -> None:
+    made = masked(tmp_path, protected=True, run__rounds=2)
+    for place in (2, 3, 4):
+        made.grid.handlers[made.node(place)] = silent_at("train.mask")
+    with pytest.raises(InputError, match="got 0 that answered round 1"):
+        made.serve()
+    assert made.saved.round == 0
+    before = [made.charges(place) for place in range(SITES)]
+    assert made.serve().round == 2
+    assert before == [1] * SITES
+    assert [made.charges(place) for place in range(SITES)] == [2] * SITES
+    np.testing.assert_allclose(made.saved.server, mean_of_totals(made), rtol=0, atol=1e-9)
+
+
+def test_no_message_holds_an_upload_and_none_is_sent_twice(tmp_path: Path) -> None:
+    made = masked(tmp_path, protected=True, data__scaling="noisy-moments", run__rounds=2)
+    run = made.serve().run
+    uploads = []
+    for place in range(SITES):
+        with made.store(place) as store:
+            uploads += [stored.upload for number in (1, 2, 3) if (stored := store.reply(run, number)) is not None]
+    assert len(uploads) == 3 * SITES
+    vectors = []
+    for message in made.grid.got:
+        if message.metadata.message_type in ("train.mask", "train.measure_masked"):
+            vectors.append(wire.read_answer(message, "train.mask").upload)
+    assert len(vectors) == 3 * SITES
+    encoded = {np.rint(np.frombuffer(upload, "<f8") * 2**40).astype(np.int64).tobytes() for upload in uploads}
+    assert not encoded & {vector.tobytes() for vector in vectors}
+    assert not set(uploads) & {vector.tobytes() for vector in vectors}
+    bits = np.unpackbits(np.concatenate(vectors).view(np.uint8))
+    assert abs(bits.mean() - 0.5) < 4 * 0.5 / np.sqrt(bits.size)
+    assert not any(message.metadata.message_type in ("train.play", "train.measure") for message in made.grid.sent)
+
+
+def test_a_site_of_a_masked_run_refuses_to_upload_without_masks(tmp_path: Path) -> None:
+    made = masked(tmp_path, protected=True)
+    terms = made.enter()
+    refused = made.tell(0, ask(terms))
+    assert isinstance(refused, messages.Refused)
+    assert "aggregation is 'secure'" in refused.reason
+    assert made.charges() == 0
+
+
+def test_a_site_reveals_its_shares_once_and_only_after_its_own_upload(tmp_path: Path) -> None:
+    made = masked(tmp_path, run__rounds=1)
+    made.serve()
+    (first, *_) = requests(made, "train.unmask")
+    again = made.tell(0, first._replace(terms=made.saved.roster[0].terms))
+    assert isinstance(again, messages.Refused)
+    assert "once" in again.reason
+    fresh = messages.Exchange(made.saved.roster[0].terms, 1, "another")
+    assert isinstance(made.tell(0, fresh), messages.Published)
+    early = made.tell(0, messages.Unmask(fresh.terms, 1, "another", [0, 1, 2, 3], [4]))
+    assert isinstance(early, messages.Refused)
+
+
+def test_a_server_that_says_almost_everybody_has_gone_gets_no_share(tmp_path: Path) -> None:
+    made = masked(tmp_path, run__rounds=1)
+
+    def greedy(message: Message, context: Context) -> Message | None:
+        if message.metadata.message_type == "train.unmask":
+            asked = wire.read_request(message)
+            lie = asked._replace(survivors=[0], dropped=[1, 2, 3, 4])
+            message = wire.request(message.metadata.dst_node_id, "train.unmask", lie, 60.0, "lie")
+        return respond(message, context)
+
+    made.grid.handlers[made.node(0)] = greedy
+    made.serve()
+    assert "at least 4 survivors" in made.log()
+
+
+def test_secrets_do_not_show_when_an_attempt_is_printed() -> None:
+    assert "abcd" not in repr(Attempt(secrets="abcd" * 48))
+
+
+def test_masks_need_three_sites(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="at least 3 for secure aggregation"):
+        masked(tmp_path, deploy__quorum=2).serve()
