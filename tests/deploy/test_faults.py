@@ -26,7 +26,7 @@ from fedspd.privacy.ledger import Ledger, show, verify
 from tests.deploy import evil
 
 pytestmark = pytest.mark.deploy
-SITES, ROUND_SECONDS = 5, 25.0
+SITES, ROUND_SECONDS = 5, 20.0
 SMALL = 2  # the site whose budget is used up by one run
 EVIL = 4
 
@@ -61,16 +61,14 @@ class Deployed(NamedTuple):
         begun = wait_until(lambda: self.round(app) >= round and self.federation.client_app_pids(node), 120)
         assert begun, self.federation.server_log(run)
 
-    def restarted(self, node: int) -> threading.Event:
-        """Start a killed node again as soon as Flower lets it in; it lives until the event is set."""
-        over = threading.Event()
+    def restart(self, node: int) -> None:
+        """Start a killed node again, in the background, as soon as Flower lets it in."""
 
-        def live() -> None:  # a process ends with the thread that started it
+        def live() -> None:
             self.federation.start_node(node)
-            over.wait()
+            threading.Event().wait()  # a process ends with the thread that started it
 
         threading.Thread(target=live, daemon=True).start()
-        return over
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +86,7 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
     script.write_text(script.read_text().replace("-P -m fedspd.deploy.guard", "-m tests.deploy.evil"))
     nodes = [site_node(home) for home in homes[:EVIL]]
     nodes.append(site_node(homes[EVIL], SPOILED=str(spoiled), PYTHONPATH=str(Path(evil.__file__).parents[2])))
-    with Federation(folder / "federation", app, nodes, heartbeat_seconds=10) as federation:
+    with Federation(folder / "federation", app, nodes, heartbeat_seconds=15) as federation:
         yield Deployed(federation, app, homes)
 
 
@@ -144,7 +142,7 @@ def test_a_stormy_run_ends_within_noise_of_a_calm_one(deployed: Deployed) -> Non
     first = fed.run(app_dir=app)
     deployed.at_work(app, 1, node=0, run=first)
     fed.kill_node(0)  # in the middle of round 2
-    over = deployed.restarted(0)
+    deployed.restart(0)
     deployed.at_work(app, 3, node=1, run=first)
     assert fed.kill_server_app()  # in the middle of round 4
     second = fed.run(app_dir=app)
@@ -156,17 +154,10 @@ def test_a_stormy_run_ends_within_noise_of_a_calm_one(deployed: Deployed) -> Non
     for pid in stopped:
         os.kill(pid, signal.SIGCONT)
     log = fed.server_log(first) + "".join(fed.follow(second))
-    over.set()
     assert fed.wait(second, 60) == "finished:completed", log
     assert "goes on after round 3" in log
-    for why in (
-        "it is not finite",
-        "it is float64 of shape (81, 2)",
-        "its norm is",
-        "it is of round",
-        "it is numbered",
-    ):
-        assert f"the reply of site-5 is rejected: {why}" in log or why == "it is numbered", log
+    for why in ("it is not finite", "it is float64 of shape (81, 2)", "its norm is", "it is of round"):
+        assert f"the reply of site-5 is rejected: {why}" in log, log
     assert log.count("the reply of site-5 is rejected") >= 5, log
     for site in ("site-1", "site-2"):
         assert f"{site} keeps its last reply" in log, log

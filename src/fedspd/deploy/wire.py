@@ -18,8 +18,8 @@ KINDS = {"<f8": np.dtype("<f8"), "<u8": np.dtype("<u8")}
 
 
 def request(node: int, kind: str, content: NamedTuple, seconds: float, group: str) -> Message:
-    """A message to a node that is worth answering for so many seconds."""
-    return Message(_packed(content), node, kind, ttl=seconds, group_id=group)
+    """A message to a node; its answer is waited for so many seconds, and known as a late one as long again."""
+    return Message(_packed(content), node, kind, ttl=2 * seconds, group_id=group)
 
 
 def answer(message: Message, content: NamedTuple) -> Message:
