@@ -3,7 +3,7 @@
 The mod takes a budget; the sensitivity below is the one that makes its noise as large as everybody's. Data is read once
 per Ray worker, a client gets one core rather than Flower's two, and Ray's start is no part of the run.
 """
-# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false, reportArgumentType=false
 
 import math
 

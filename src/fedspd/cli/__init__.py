@@ -24,22 +24,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help="Private federated learning by primal-dual optimization.",
-    epilog="Examples:\n\n    fedspd run\n\n    fedspd plan --clients 100 --records 325\n\n    fedspd settings",
+    epilog="Examples:\n\n- `fedspd run`\n\n- `fedspd plan --clients 100 --records 325`\n\n- `fedspd settings`",
 )
 out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
 RUN_EXAMPLES = """
 Examples:
 
-    fedspd run
+- `fedspd run`
 
-    fedspd run --ledger mine.sqlite --set privacy.epsilon=3
+- `fedspd run --ledger mine.sqlite --set privacy.epsilon=3`
 
-    fedspd run published --set privacy.epsilon=3 --set run.participants=50
+- `fedspd run published --set privacy.epsilon=3 --set run.participants=50`
 
-    fedspd run my.toml --out runs/first --json
+- `fedspd run my.toml --out runs/first --json`
 
-    fedspd run my.toml --engine jax --hosts 192.0.2.1:9000,2,0
+- `fedspd run my.toml --engine jax --hosts 192.0.2.1:9000,2,0`
 """
 
 
@@ -103,7 +103,7 @@ def run(
         out.print(f"\nWritten to {target.path}", highlight=False, markup=False)
 
 
-@app.command(epilog="Examples:\n\n    fedspd settings")
+@app.command(epilog="Examples:\n\n- `fedspd settings`")
 def settings() -> None:
     """List every setting with its default and meaning, and the presets."""
     table = Table("setting", "default", "meaning", box=None, pad_edge=False)

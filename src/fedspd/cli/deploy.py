@@ -14,21 +14,21 @@ out = Console(soft_wrap=True)
 INIT_EXAMPLES = """
 Examples:
 
-    fedspd deploy init adult --sites 5
+- `fedspd deploy init adult --sites 5`
 
-    fedspd deploy init hospitals --sites 3 --schema schema.toml --epsilon 0.5 --aggregation secure
+- `fedspd deploy init hospitals --sites 3 --schema schema.toml --epsilon 0.5 --aggregation secure`
 """
 KEYS_EXAMPLES = """
 Examples:
 
-    fedspd deploy keys keys --host fl.example.org --site north --site south
+- `fedspd deploy keys keys --host fl.example.org --site north --site south`
 """
 REPORT_EXAMPLES = """
 Examples:
 
-    fedspd deploy report adult
+- `fedspd deploy report adult`
 
-    fedspd deploy report adult --json
+- `fedspd deploy report adult --json`
 """
 
 

@@ -28,14 +28,14 @@ out = Console(soft_wrap=True)
 SHOW_EXAMPLES = """
 Examples:
 
-    fedspd ledger show ledger.db
+- `fedspd ledger show ledger.db`
 
-    fedspd ledger show ledger.db --sampling none --noise-multiplier 14.25
+- `fedspd ledger show ledger.db --sampling none --noise-multiplier 14.25`
 """
 VERIFY_EXAMPLES = """
 Examples:
 
-    fedspd ledger verify ledger.db
+- `fedspd ledger verify ledger.db`
 """
 File = Annotated[Path, typer.Argument(metavar="FILE", help="a ledger")]
 

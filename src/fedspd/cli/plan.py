@@ -11,9 +11,9 @@ out = Console(soft_wrap=True)
 EXAMPLES = """
 Examples:
 
-    fedspd plan --epsilon 1 --delta 1e-5 --clients 100 --records 325
+- `fedspd plan --epsilon 1 --delta 1e-5 --clients 100 --records 325`
 
-    fedspd plan --epsilon 0.1 --clients 1000 --records 50 --participants 100 --json
+- `fedspd plan --epsilon 0.1 --clients 1000 --records 50 --participants 100 --json`
 """
 
 

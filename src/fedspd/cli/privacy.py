@@ -31,16 +31,16 @@ out = Console(soft_wrap=True)
 ACCOUNT_EXAMPLES = """
 Examples:
 
-    fedspd account --sampling wor --records 325 --drawn 50 --noise-multiplier 5.03 --participations 20 --delta 1e-4
+- `fedspd account --sampling wor --records 325 --drawn 50 --noise-multiplier 5.03 --participations 20 --delta 1e-4`
 
-    fedspd account --sampling none --noise-multiplier 14.25 --participations 20 --delta 1e-4 --json
+- `fedspd account --sampling none --noise-multiplier 14.25 --participations 20 --delta 1e-4 --json`
 """
 CALIBRATE_EXAMPLES = """
 Examples:
 
-    fedspd calibrate --sampling wor --records 325 --drawn 50 --participations 20 --epsilon 1 --delta 1e-4
+- `fedspd calibrate --sampling wor --records 325 --drawn 50 --participations 20 --epsilon 1 --delta 1e-4`
 
-    fedspd calibrate --sampling poisson --rate 0.15 --participations 20 --epsilon 1 --delta 1e-5 --json
+- `fedspd calibrate --sampling poisson --rate 0.15 --participations 20 --epsilon 1 --delta 1e-5 --json`
 """
 
 

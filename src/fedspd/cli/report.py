@@ -12,9 +12,9 @@ out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 EXAMPLES = """
 Examples:
 
-    fedspd report runs/first --open
+- `fedspd report runs/first --open`
 
-    fedspd report runs/first runs/second --out compared.html
+- `fedspd report runs/first runs/second --out compared.html`
 """
 
 

@@ -17,16 +17,16 @@ out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 REPRODUCE_EXAMPLES = """
 Examples:
 
-    fedspd reproduce fig2
+- `fedspd reproduce fig2`
 
-    fedspd reproduce all --seeds 10 --out reproduction
+- `fedspd reproduce all --seeds 10 --out reproduction`
 """
 COMPARE_EXAMPLES = """
 Examples:
 
-    fedspd compare
+- `fedspd compare`
 
-    fedspd compare --epsilon 1 --epsilon 8 --data iid --participation 20% --seeds 3 --out compared
+- `fedspd compare --epsilon 1 --epsilon 8 --data iid --participation 20% --seeds 3 --out compared`
 """
 
 Seeds = Annotated[int, typer.Option(help="runs of every curve", min=1)]

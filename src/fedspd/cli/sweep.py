@@ -21,11 +21,11 @@ seeds, only the new runs are made. Fewer of them, other settings or another vers
 
 Examples:
 
-    fedspd sweep --grid privacy.epsilon=0.1,1,3 --seeds 5
+- `fedspd sweep --grid privacy.epsilon=0.1,1,3 --seeds 5`
 
-    fedspd sweep my.toml --grid privacy.epsilon=0.1,1,3 --grid algorithm.penalty=log:0.01:10:7 --seeds 20
+- `fedspd sweep my.toml --grid privacy.epsilon=0.1,1,3 --grid algorithm.penalty=log:0.01:10:7 --seeds 20`
 
-    fedspd sweep --grid algorithm.step_scale=log:0.1:10:9 --set data.split=validation --metric test_loss --out steps
+- `fedspd sweep --grid algorithm.step_scale=log:0.1:10:9 --set data.split=validation --metric test_loss --out steps`
 """
 
 
