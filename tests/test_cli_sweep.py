@@ -93,6 +93,8 @@ def stopped(folder: Path, number: signal.Signals) -> tuple[list[str], int, str]:
         process = subprocess.Popen(
             [SCRIPT, *LONG, "--out", "study"], cwd=folder, env=environment(folder / "cache"),
             stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True,
+            # a shell that started the tests in the background may have them ignore the keyboard
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )  # fmt: skip
     try:
         end = time.monotonic() + 120

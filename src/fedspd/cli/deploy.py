@@ -83,7 +83,7 @@ def keys(
     _require_flower()
     from fedspd.deploy.keys import LOOPBACK, write_certificates, write_node_key
 
-    files = write_certificates(folder, tuple(host or LOOPBACK))
+    files = write_certificates(folder, tuple(dict.fromkeys([*(host or []), *LOOPBACK])))
     out.print(f"{files.authority}: for everyone", highlight=False)
     out.print(f"{files.server}, {files.server_key}: for the SuperLink alone", highlight=False)
     for name in site or []:
