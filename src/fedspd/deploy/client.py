@@ -19,7 +19,7 @@ from fedspd.deploy.terms import SECURE, Terms, columns_of, digest_of, read_terms
 from fedspd.errors import InputError
 from fedspd.experiment import Agreed
 from fedspd.privacy.accounting import Event, spent
-from fedspd.privacy.ledger import Ledger, agree
+from fedspd.privacy.ledger import Charged, Ledger, agree
 from fedspd.privacy.ledger.terms import room
 
 MOMENTS = "moments"
@@ -143,13 +143,13 @@ class Client:
 
     def measure_masked(self, request: messages.MeasureMasked) -> messages.Masked:
         """Release the moments, masked."""
-        entered, masking = self._entered(request.terms), self._masking(request)
+        masking = self._masking(request)
         attempt = masking.check(request)
-        stored = self.measured(entered, sent=lambda sums: rounded(sums, STEP))
+        stored = self.measured(self._entered(request.terms), sent=lambda sums: rounded(sums, STEP))
         return masking.mask(request, attempt, np.frombuffer(stored.upload, "<f8"), stored.number)
 
     def _masking(self, request: Any) -> Masking:
-        terms = self._entered(request.terms).terms
+        terms = self._terms(request.terms)
         if terms.aggregation != SECURE:
             raise Refusal("the run's uploads are not masked.")
         return Masking(self.store, terms)
@@ -193,19 +193,18 @@ class Client:
             number, _ = self.store.last(entered.run)
             return messages.Closed(request.terms, number, float("nan"))
         with self._ledger() as ledger:
-            history = [
-                (charged.event, charged.times)
-                for charged in ledger.charges()
-                if (charged.run, charged.client) == (entered.run, self.site.name)
-            ]
+            history = [(charged.event, charged.times) for charged in self._charged(ledger, entered)]
         epsilon = spent(history, self.site.budget.delta).epsilon if history else 0.0
         return messages.Closed(request.terms, sum(times for _, times in history), float(epsilon))
 
     def _entered(self, digest: str) -> Entered:
+        terms = self._terms(digest)
+        return Entered(terms, terms.agreed(self.schema))
+
+    def _terms(self, digest: str) -> Terms:
         for run in self.store.runs():
             if digest_of(run.terms) == digest:
-                terms = read_terms(run.terms)
-                return Entered(terms, terms.agreed(self.schema))
+                return read_terms(run.terms)
         raise Refusal("the site has not entered a run under these terms.")
 
     def _require_room(self, entered: Entered) -> None:
@@ -236,7 +235,7 @@ class Client:
         name, plan = self.site.name, entered.agreed.plan
         with self._ledger() as ledger:
             ledger.enter({name: self.site.budget}, {name: self._planned(entered)})
-            before = [charged for charged in ledger.charges() if (charged.run, charged.client) == (entered.run, name)]
+            before = self._charged(ledger, entered)
             played = sum(charged.times for charged in before if charged.mechanism == mechanism)
             if mechanism != MOMENTS and played >= plan.most_participations[entered.terms.place]:
                 raise Refusal("the site has played all rounds of the run that were planned for it.")
@@ -244,6 +243,11 @@ class Client:
             if not ledger.charge(entered.run, number, mechanism, {name: event}).granted:
                 raise Refusal("the site's budget is spent.")
         return number
+
+    def _charged(self, ledger: Ledger, entered: Entered) -> list[Charged]:
+        """What the run was charged here so far."""
+        key = entered.run, self.site.name
+        return [charged for charged in ledger.charges() if (charged.run, charged.client) == key]
 
     def _held(self, entered: Entered, ask: Any) -> np.ndarray:
         """What the server holds of the site: the total of the reply it names."""

@@ -94,11 +94,7 @@ def gather_uploads(mail: Mail, asks: Mapping[int, messages.Ask], limits: Mapping
         if found is None or _implausible(mail, found.total, limits):
             return NOTHING
         return _stacked(found.total.reshape(shape), found.numbers)
-    replies = mail.exchange("train.play", asks)
-    kept = {place: reply for place, reply in replies.items() if mail.accepts(place, reply, shape, limits[place])}
-    return Gathered(
-        np.array([reply.upload for reply in kept.values()]), {place: reply.charges for place, reply in kept.items()}
-    )
+    return _kept(mail, mail.exchange("train.play", asks), shape, limits)
 
 
 def gather_moments(mail: Mail, size: int, limits: Mapping[int, float]) -> Gathered:
@@ -122,7 +118,14 @@ def gather_moments(mail: Mail, size: int, limits: Mapping[int, float]) -> Gather
         return _stacked(found.total, found.numbers)
     answers = mail.exchange("train.measure", {place: messages.Measure(digest) for place, digest in terms.items()})
     replies = {place: _as_reply(answer) for place, answer in answers.items()}
-    kept = {place: reply for place, reply in replies.items() if mail.accepts(place, reply, (size,), limits[place])}
+    return _kept(mail, replies, (size,), limits)
+
+
+def _kept(
+    mail: Mail, replies: Mapping[int, messages.Reply], shape: tuple[int, ...], limits: Mapping[int, float]
+) -> Gathered:
+    """The replies that are accepted, a row each."""
+    kept = {place: reply for place, reply in replies.items() if mail.accepts(place, reply, shape, limits[place])}
     return Gathered(
         np.array([reply.upload for reply in kept.values()]), {place: reply.charges for place, reply in kept.items()}
     )
