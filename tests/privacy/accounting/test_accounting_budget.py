@@ -15,6 +15,7 @@ from fedspd.privacy.accounting import (
     Event,
     FixedSize,
     Gaussian,
+    Laplace,
     Poisson,
     calibrate,
     delta_at,
@@ -26,6 +27,7 @@ from fedspd.privacy.accounting.gaussian import gaussian_delta
 
 MAKERS: list[Callable[[float], Event]] = [
     Gaussian,
+    lambda z: Laplace(z, 1e-4),
     lambda z: FixedSize(z, 325, 50),
     lambda z: FixedSize(z, 325, 50, 5, 0.95),
     lambda z: Poisson(z, 0.1),
@@ -58,9 +60,24 @@ def test_no_multiplier_helps_when_the_budget_is_spent() -> None:
             calibrate(Gaussian, 1, 0.5, 1e-5, history={Gaussian(3.0): 1}, accountant=accountant)
     with pytest.raises(InputError, match="at least one participation"):
         calibrate(Gaussian, 0, 1.0, 1e-5)
+    with pytest.raises(InputError, match="raise the budget"):
+        calibrate(lambda z: Laplace(z, 0.01), 1, 0.5, 1e-5, history={Laplace(1.0): 1})
 
 
-@pytest.mark.parametrize("event", [Gaussian(30.0), FixedSize(2.7, 325, 50), Poisson(2.6, 50 / 325)])
+def test_what_no_noise_can_lower_the_jacobian_of_pure_releases_is_refused_if_it_alone_exceeds_the_budget() -> None:
+    def event(jacobian: float) -> Callable[[float], Laplace]:
+        return lambda multiplier: Laplace(multiplier, jacobian)
+
+    for accountant in ("pld", "rdp"):
+        with pytest.raises(InputError, match=r"got 0\.12 for each, .*; raise algorithm\.penalty"):
+            calibrate(event(0.12), 10, 1.0, 1e-5, accountant=accountant)
+    found = calibrate(event(0.09), 10, 1.0, 1e-5)
+    assert (
+        spent({Laplace(found, 0.09): 10}, 1e-5).epsilon <= 1.0 < spent({Laplace(0.999 * found, 0.09): 10}, 1e-5).epsilon
+    )
+
+
+@pytest.mark.parametrize("event", [Gaussian(30.0), Laplace(40.0), FixedSize(2.7, 325, 50), Poisson(2.6, 50 / 325)])
 def test_one_more_participation_than_fits_would_exceed_the_budget(event: Event) -> None:
     release = Gaussian(30.0, event.relation)
     count = participations_that_fit(event, {release: 1}, 1.0, 1e-4)
@@ -113,7 +130,7 @@ def test_recomposing_adaptively_chosen_events_is_no_bound_but_the_filter_is() ->
     assert adaptive_delta(first, filtered, epsilon) <= delta
 
 
-@pytest.mark.parametrize("event", [Gaussian(30.0), FixedSize(2.607, 325, 50), Poisson(2.54, 50 / 325)])
+@pytest.mark.parametrize("event", [Gaussian(30.0), Laplace(80.0), FixedSize(2.607, 325, 50), Poisson(2.54, 50 / 325)])
 def test_the_filter_admits_less_than_a_fixed_plan_but_most_of_it(event: Event) -> None:
     planned = participations_that_fit(event, {}, 1.0, 1e-4)
     adaptive = participations_that_fit(event, {}, 1.0, 1e-4, adaptive=True)

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from fedspd.errors import InputError
-from fedspd.privacy.accounting import Event, FixedSize, Gaussian, Poisson, from_dict, to_dict
+from fedspd.privacy.accounting import Event, FixedSize, Gaussian, Laplace, Poisson, from_dict, to_dict
 from fedspd.privacy.accounting.events import relative_distances
 
 EVENTS = [
     Gaussian(3.1857),
     Gaussian(0.1 + 0.2, "zero-out"),
+    Laplace(0.1 + 0.2),
+    Laplace(7.5, 0.013, "zero-out"),
     FixedSize(5.03, 325, 50),
     FixedSize(5.03, 325, 50, local_steps=5, contraction=0.95),
     Poisson(2.53, 50 / 325),
@@ -31,7 +33,7 @@ def test_numbers_of_numpy_are_stored_as_plain_numbers() -> None:
     assert from_dict(json.loads(json.dumps(to_dict(event)))) == FixedSize(5.03, 325, 50)
 
 
-@pytest.mark.parametrize("kind", ["with-replacement", "laplace", "FixedSize", None])
+@pytest.mark.parametrize("kind", ["with-replacement", "exponential", "FixedSize", None])
 def test_an_unknown_kind_of_event_is_refused(kind: str | None) -> None:
     with pytest.raises(InputError, match="expected an event kind among"):
         from_dict({"kind": kind, "noise_multiplier": 1.0})
@@ -52,7 +54,7 @@ def test_only_events_can_be_stored() -> None:
 
 @pytest.mark.parametrize("multiplier", [0.0, -1.0, float("nan"), float("inf"), "2"])
 def test_a_multiplier_that_is_not_positive_and_finite_is_refused(multiplier: float) -> None:
-    for make in (Gaussian, lambda z: FixedSize(z, 10, 5), lambda z: Poisson(z, 0.5)):
+    for make in (Gaussian, Laplace, lambda z: FixedSize(z, 10, 5), lambda z: Poisson(z, 0.5)):
         with pytest.raises(InputError, match="noise_multiplier must be"):
             make(multiplier)
 
@@ -81,6 +83,19 @@ def test_rates_contractions_and_relations_out_of_range_are_refused() -> None:
         FixedSize(1.0, 10, 4, local_steps=2, contraction=1.1)
     with pytest.raises(InputError, match="relation must be one of"):
         Gaussian(1.0, "add-remove")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InputError, match="relation must be one of"):
+        Laplace(1.0, 0.0, "add-remove")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("jacobian", [-0.1, float("nan"), float("inf"), "0"])
+def test_a_jacobian_that_is_negative_or_not_finite_is_refused(jacobian: float) -> None:
+    with pytest.raises(InputError, match="jacobian must be finite and at least 0"):
+        Laplace(1.0, jacobian)
+
+
+def test_a_pure_release_costs_the_inverse_of_its_multiplier_and_its_jacobian() -> None:
+    assert Laplace(4.0).epsilon == 0.25
+    assert Laplace(4.0, 0.5).epsilon == 0.75
 
 
 def test_a_records_distance_shrinks_with_the_step_it_falls_into() -> None:

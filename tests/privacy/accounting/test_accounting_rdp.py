@@ -3,7 +3,7 @@
 import pytest
 
 from fedspd.errors import InputError
-from fedspd.privacy.accounting import Event, FixedSize, Gaussian, Poisson, calibrate, delta_at, spent
+from fedspd.privacy.accounting import Event, FixedSize, Gaussian, Laplace, Poisson, calibrate, delta_at, spent
 
 
 # An independent prototype: at z 2, n 10, delta 1e-4 an adversary realizes these, and an accountant that reads
@@ -40,7 +40,8 @@ def test_rounding_noise_of_high_orders_never_goes_below_the_tight_bound(multipli
 
 
 @pytest.mark.parametrize(
-    "event", [Gaussian(3.0), FixedSize(1.0, 100, 10), FixedSize(1.0, 100, 10, 5, 0.9), Poisson(1.0, 0.1)]
+    "event",
+    [Gaussian(3.0), Laplace(3.0, 0.1), FixedSize(1.0, 100, 10), FixedSize(1.0, 100, 10, 5, 0.9), Poisson(1.0, 0.1)],
 )
 def test_the_tight_accountant_is_never_worse(event: Event) -> None:
     for count in (1, 30):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedspd.errors import InputError
-from fedspd.privacy.accounting import Event, FixedSize, Gaussian, from_dict, participations_that_fit, spent
+from fedspd.privacy.accounting import Event, FixedSize, Gaussian, Laplace, from_dict, participations_that_fit, spent
 from fedspd.privacy.ledger import Budget, Ledger, describe, show, verify
 from fedspd.privacy.ledger.chain import Head, Row, append
 from fedspd.privacy.ledger.file import VERSION, connect
@@ -61,6 +61,21 @@ def test_a_file_in_which_a_client_is_charged_more_than_its_budget_allows_is_refu
 
 def test_an_event_is_described_in_a_few_words() -> None:
     assert describe(Gaussian(3.0)) == "gaussian (noise multiplier 3.0, relation replace-one)"
+    assert describe(Laplace(3.0, 0.1)) == "laplace (noise multiplier 3.0, jacobian 0.1, relation replace-one)"
+
+
+def test_pure_releases_are_granted_up_to_the_budget_and_recomposed_from_the_file(tmp_path: Path) -> None:
+    quarter = Laplace(5.0, 0.05)
+    with Ledger(tmp_path / "ledger", create=True) as ledger:
+        ledger.enter({"ann": BUDGET})
+        ledger.charge("first", 0, "moments", {"ann": Laplace(2.0)})
+        grants = [len(ledger.charge("first", number, "uploads", {"ann": quarter}).granted) for number in range(1, 4)]
+        assert grants == [1, 1, 0]
+    verify(tmp_path / "ledger")
+    with Ledger(tmp_path / "ledger") as ledger:
+        (ann,) = show(ledger)
+    assert ann.epsilon == spent({Laplace(2.0): 1, quarter: 2}, 1e-4).epsilon < 1.0
+    assert [charged.event for charged in ann.charged] == [Laplace(2.0), quarter]
 
 
 def test_every_row_has_a_sequence_number_a_utc_time_and_the_event_as_canonical_json(tmp_path: Path) -> None:

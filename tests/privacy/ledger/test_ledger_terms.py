@@ -15,6 +15,7 @@ from fedspd.privacy.accounting import (
     Event,
     FixedSize,
     Gaussian,
+    Laplace,
     Poisson,
     Relation,
     calibrate,
@@ -50,7 +51,15 @@ def test_a_plan_beyond_the_budget_is_cut_to_what_fits_event_by_event_in_the_orde
 
 @pytest.mark.parametrize(
     "plan",
-    [{}, {ROUND: 3}, {ROUND: 20}, {SCALING: 1, ROUND: 17}, {Gaussian(30.0): 40}, {Gaussian(30.0): 1000}],
+    [
+        {},
+        {ROUND: 3},
+        {ROUND: 20},
+        {SCALING: 1, ROUND: 17},
+        {Gaussian(30.0): 40},
+        {Gaussian(30.0): 1000},
+        {Laplace(40.0): 90},
+    ],
 )
 def test_the_delta_of_the_plan_and_the_delta_of_the_filter_add_up_to_the_delta_of_the_budget_at_most(
     plan: dict[Event, int],
@@ -86,7 +95,7 @@ def test_what_departs_from_the_plan_goes_through_the_filter() -> None:
     assert rule_for(terms, {ROUND: 18, later: 1}) is None
 
 
-EVENTS: list[Event] = [ROUND, SCALING, FixedSize(5.0, 325, 50), FixedSize(2.0, 325, 50, 5, 0.95)]
+EVENTS: list[Event] = [ROUND, SCALING, Laplace(40.0), FixedSize(5.0, 325, 50), FixedSize(2.0, 325, 50, 5, 0.95)]
 
 
 @settings(max_examples=30, deadline=None)

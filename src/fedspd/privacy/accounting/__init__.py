@@ -6,7 +6,7 @@ budget to a noise multiplier. Theorems, proofs and roundings: docs/accounting.md
 
 from fedspd.privacy.accounting.adaptive import fits_adaptively
 from fedspd.privacy.accounting.calibration import calibrate, participations_that_fit
-from fedspd.privacy.accounting.events import Event, FixedSize, Gaussian, Poisson, Relation, from_dict, to_dict
+from fedspd.privacy.accounting.events import Event, FixedSize, Gaussian, Laplace, Poisson, Relation, from_dict, to_dict
 from fedspd.privacy.accounting.history import Accountant, History
 from fedspd.privacy.accounting.spending import Bound, delta_at, spent
 
@@ -17,6 +17,7 @@ __all__ = [
     "FixedSize",
     "Gaussian",
     "History",
+    "Laplace",
     "Poisson",
     "Relation",
     "calibrate",

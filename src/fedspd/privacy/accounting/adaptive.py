@@ -4,7 +4,8 @@ Recomposing what really happened by privacy-loss distributions is a proof only i
 beforehand: an adversary who may choose switches to the event that suits the loss so far. A filter holds for
 every choice: at a Rényi order $\theta + 1$ fixed in advance the log moments of all events stay within a
 fixed allowance (Feldman & Zrnic 2021), which proposition 12 of Canonne, Kamath & Steinke (2020) turns into
-(epsilon, delta). The order depends on the budget alone: somewhat below the best one for Gaussian releases,
+(epsilon, delta). Pure releases whose epsilons add up to epsilon at most need no delta at all, whatever is chosen, so
+they pass beside it. The order depends on the budget alone: somewhat below the best one for Gaussian releases,
 which costs those little and suits rare draws better.
 """
 
@@ -15,6 +16,7 @@ from fedspd.privacy.accounting.compose import least_point
 from fedspd.privacy.accounting.events import Event
 from fedspd.privacy.accounting.history import History, counted, require_delta, require_epsilon
 from fedspd.privacy.accounting.pld import PairOrder, oversized_batches, pairs_of
+from fedspd.privacy.accounting.pure import total_epsilon
 from fedspd.privacy.accounting.renyi import pair_log_moment
 
 # The part of delta kept for oversized batches, fixed in advance like the order.
@@ -34,7 +36,7 @@ def fits_adaptively(history: History, epsilon: float, delta: float) -> bool:
     counts = counted(history)
     require_epsilon(epsilon)
     require_delta(delta)
-    if not counts:
+    if total_epsilon(counts) <= epsilon:
         return True
     if (1.0 + math.exp(min(epsilon, 700.0))) * oversized_batches(counts) > _RESERVE * delta:
         return False

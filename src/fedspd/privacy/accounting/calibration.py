@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from fedspd.errors import InputError
 from fedspd.privacy.accounting.adaptive import fits_adaptively
-from fedspd.privacy.accounting.events import Event
+from fedspd.privacy.accounting.events import Event, Laplace
 from fedspd.privacy.accounting.history import (
     Accountant,
     History,
@@ -35,6 +35,7 @@ def calibrate(
     Guarantees:
         Rounded up, never to nearest: the total, `history` included, was found within (epsilon, delta) for
         the very number returned.
+        What no noise can lower, the jacobian of pure releases, is refused if it alone exceeds the budget.
 
     Args:
         make_event: the event of one participation, from its noise multiplier.
@@ -54,6 +55,8 @@ def calibrate(
     if participations and already < epsilon:
         guess = _place(_rough_multiplier(epsilon_with, epsilon))
         place = _first_true(lambda place: epsilon_with(_multiplier(place)) <= epsilon, first, beyond, guess)
+        if place == beyond:
+            _refuse_jacobian(make_event(_multiplier(beyond - 1)), participations, epsilon, delta)
     if place == beyond:
         raise InputError(
             f"expected at least one participation and room for it in epsilon = {epsilon} at delta = {delta}, "
@@ -89,6 +92,15 @@ def participations_that_fit(
         return upper_epsilon(events, delta, accountant) > epsilon
 
     return max(0, _first_true(exceeds, 0, _MOST_PARTICIPATIONS + 1, guess=1) - 1)
+
+
+def _refuse_jacobian(event: Event, participations: int, epsilon: float, delta: float) -> None:
+    """Blame the jacobian, if there is one, for a budget that no noise meets."""
+    if isinstance(event, Laplace) and event.jacobian > 0.0:
+        raise InputError(
+            f"expected room beside the jacobian of {participations} releases in epsilon = {epsilon}, delta = {delta}, "
+            f"got {event.jacobian:.6g} for each, whatever the noise; raise algorithm.penalty or the budget."
+        )
 
 
 def _rough_multiplier(epsilon_with: Callable[[float], float], epsilon: float) -> float:

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspd.privacy.accounting.profiles import Dominating, Floats, LossTails, loss_range, loss_tails
+from fedspd.privacy.accounting.profiles import (
+    Dominating,
+    Floats,
+    LossTails,
+    Pair,
+    RandomizedResponse,
+    loss_range,
+    loss_tails,
+)
 
 # How far beyond half way the cells of a lower bound reach, so that rounding down loses little.
 _LEANS = (0.005, 0.015, 0.05, 0.15)
@@ -33,12 +41,14 @@ class LossMasses:
         return np.arange(self.first, self.first + len(self.masses), dtype=np.float64) * self.spacing
 
 
-def pessimistic(pair: Dominating, spacing: float, negligible: float) -> LossMasses:
+def pessimistic(pair: Pair, spacing: float, negligible: float) -> LossMasses:
     """The loss of a pair that dominates `pair` and lives on the grid.
 
     Guarantees:
         Its profile is at least that of `pair` at every alpha; what lies above the grid has infinite loss.
     """
+    if isinstance(pair, RandomizedResponse):
+        return _two_losses(pair.epsilon, spacing)
     low, high = loss_range(pair, negligible)
     top = max(1, math.ceil(high / spacing))
     bottom = 0 if pair.order == "symmetric" else min(-1, math.floor(low / spacing))
@@ -108,6 +118,17 @@ def _connected_dots(tails: LossTails, grid: Floats, spacing: float) -> Floats:
     masses[1:] += above
     masses[-1] += tails.scaled_second_above[-1]
     return masses
+
+
+def _two_losses(epsilon: float, spacing: float) -> LossMasses:
+    """Randomized response, each of its two losses moved to the ends of its cell."""
+    below = math.floor(epsilon / spacing)
+    grid = np.arange(below + 2, dtype=np.float64) * spacing
+    mass = 1.0 / (1.0 + math.exp(-epsilon))
+    share = min(max(math.expm1(grid[below] - epsilon) / math.expm1(-spacing), 0.0), 1.0)
+    masses = np.zeros_like(grid)
+    masses[below], masses[below + 1] = mass * (1.0 - share), mass * share
+    return _symmetric(masses, grid, spacing, infinite=0.0)
 
 
 def _symmetric(masses: Floats, grid: Floats, spacing: float, infinite: float) -> LossMasses:

@@ -73,8 +73,16 @@ def _known_kinds() -> str:
 def _require_multiplier(value: float) -> None:
     if not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
         raise InputError(
-            f"noise_multiplier must be a positive finite number (noise std over sensitivity), got {value!r}; "
+            f"noise_multiplier must be a positive finite number (noise over sensitivity), got {value!r}; "
             "calibrate one from a budget."
+        )
+
+
+def _require_relation(value: str) -> None:
+    if value not in get_args(Relation):
+        raise InputError(
+            f"relation must be one of {get_args(Relation)}, got {value!r}; name the neighbors "
+            "the sensitivity was derived for."
         )
 
 
@@ -103,11 +111,39 @@ class Gaussian:
 
     def __post_init__(self) -> None:
         _require_multiplier(self.noise_multiplier)
-        if self.relation not in get_args(Relation):
+        _require_relation(self.relation)
+
+
+@dataclass(frozen=True)
+class Laplace:
+    r"""One pure release that uses every record: noise $b$ of density $\propto e^{-\|b\|_2/(zs)}$, no subsampling.
+
+    The noise is added to a query of sensitivity $s$, or to the linear term of an objective that is then
+    minimized exactly and whose gradient a record moves by at most $s$.
+
+    Args:
+        noise_multiplier: $z$, the scale of the noise over the L2 sensitivity under `relation`.
+        jacobian: the loss that minimizing adds, a bound on $|\ln(\det/\det')|$ of the two Jacobians; 0 for noise
+            on a query.
+    """
+
+    noise_multiplier: float
+    jacobian: float = 0.0
+    relation: Relation = "replace-one"
+
+    def __post_init__(self) -> None:
+        _require_multiplier(self.noise_multiplier)
+        if not isinstance(self.jacobian, Real) or not 0.0 <= self.jacobian < math.inf:
             raise InputError(
-                f"relation must be one of {get_args(Relation)}, got {self.relation!r}; name the neighbors "
-                "the sensitivity was derived for."
+                f"jacobian must be finite and at least 0, got {self.jacobian!r}; it bounds the log of a ratio of "
+                "determinants, and is 0 for noise on a query."
             )
+        _require_relation(self.relation)
+
+    @property
+    def epsilon(self) -> float:
+        """The pure epsilon of the release: its privacy loss never exceeds it."""
+        return 1.0 / self.noise_multiplier + self.jacobian
 
 
 @dataclass(frozen=True)
@@ -181,10 +217,11 @@ class Poisson:
             _require_count("max_batch", self.max_batch, least=self.batch_size or 1)
 
 
-Event = Gaussian | FixedSize | Poisson
+Event = Gaussian | Laplace | FixedSize | Poisson
 
-KINDS: Mapping[str, type[Gaussian] | type[FixedSize] | type[Poisson]] = {
+KINDS: Mapping[str, type[Gaussian] | type[Laplace] | type[FixedSize] | type[Poisson]] = {
     "gaussian": Gaussian,
+    "laplace": Laplace,
     "fixed-size": FixedSize,
     "poisson": Poisson,
 }

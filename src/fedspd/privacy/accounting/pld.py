@@ -3,7 +3,7 @@ r"""The tight accountant: one dominating privacy-loss distribution per event, co
 Replace-one events, with and without subsampling, compose together: the profile of each is symmetric, so
 one composition covers both orders of every pair of neighbors. For zero-out neighbors the order of the pair
 is the same in every round (the record is there or it is not), so each order is composed by itself and the
-larger result counts.
+larger result counts. Pure releases are symmetric too and compose with either kind; alone, they are composed exactly.
 """
 
 import math
@@ -26,10 +26,11 @@ from fedspd.privacy.accounting.compose import (
 from fedspd.privacy.accounting.discretize import pessimistic
 from fedspd.privacy.accounting.events import Event, Gaussian, Poisson
 from fedspd.privacy.accounting.gaussian import total_multiplier
-from fedspd.privacy.accounting.profiles import Dominating, as_gaussian, dominating, loss_range
+from fedspd.privacy.accounting.profiles import Pair, RandomizedResponse, as_gaussian, dominating, loss_range
+from fedspd.privacy.accounting.pure import composed_exactly, pure_delta, pure_epsilon, total_epsilon
 
 PairOrder = Literal["removal", "addition"]
-Pairs = Mapping[Dominating, int]
+Pairs = Mapping[Pair, int]
 
 # Discretization raises epsilon by about this share of itself, and delta by twenty times as much.
 _ACCURACY = 1e-6
@@ -41,14 +42,22 @@ _SMALL_DELTA = 1e-14
 
 def pld_epsilon(history: Mapping[Event, int], delta: float) -> float:
     """The least epsilon the composition proves at `delta`; infinite if delta cannot be met."""
+    exactly = composed_exactly(history)
+    if exactly is not None:
+        return pure_epsilon(exactly, delta)
     oversized, largest = oversized_batches(history), 0.0
     for pairs in _orders(history):
         largest = max(largest, _epsilon(pairs, delta, oversized, settled=largest))
-    return largest
+    return min(largest, total_epsilon(history))
 
 
 def pld_delta(history: Mapping[Event, int], epsilon: float) -> float:
     """The least delta the composition proves at `epsilon`."""
+    exactly = composed_exactly(history)
+    if exactly is not None:
+        return pure_delta(exactly, epsilon)
+    if epsilon >= total_epsilon(history):
+        return 0.0
     oversized, largest = oversized_batches(history), math.exp(LEAST_LOG_DELTA)
     for pairs in _orders(history):
         largest = max(largest, _delta(pairs, epsilon, settled=largest))
@@ -72,10 +81,10 @@ def oversized_batches(history: Mapping[Event, int]) -> float:
     return total * (1.0 + 1e-9)
 
 
-def pairs_of(history: Mapping[Event, int], order: PairOrder) -> dict[Dominating, int]:
+def pairs_of(history: Mapping[Event, int], order: PairOrder) -> dict[Pair, int]:
     """The dominating pair of each event, all plain Gaussian releases merged into one."""
     gaussians = [(z, count) for event, count in history.items() if (z := as_gaussian(event)) is not None]
-    pairs: dict[Dominating, int] = {}
+    pairs: dict[Pair, int] = {}
     if gaussians:
         pairs[dominating(Gaussian(total_multiplier(gaussians)), order)] = 1
     for event, count in history.items():
@@ -96,7 +105,7 @@ def on_grid(
     """
     count = sum(pairs.values())
     negligible = max(1e-280, delta * _TRUNCATED / count)
-    spacing = max(loss_range(pair, negligible)[1] for pair in pairs) / 1000.0
+    spacing = max(_first_spacing(pair, negligible) for pair in pairs)
     while True:
         parts = [(pessimistic(pair, spacing, negligible), times) for pair, times in pairs.items()]
         tilt = tilting(parts)
@@ -109,7 +118,12 @@ def on_grid(
         spacing = max(0.9 * needed, finest)
 
 
-def _orders(history: Mapping[Event, int]) -> list[dict[Dominating, int]]:
+def _first_spacing(pair: Pair, negligible: float) -> float:
+    """About a hundredth of the deviation of the loss; its range is ten of them, or one if there are two losses."""
+    return loss_range(pair, negligible)[1] / (100.0 if isinstance(pair, RandomizedResponse) else 1000.0)
+
+
+def _orders(history: Mapping[Event, int]) -> list[dict[Pair, int]]:
     removal, addition = pairs_of(history, "removal"), pairs_of(history, "addition")
     return [removal] if removal == addition else [removal, addition]
 

@@ -8,7 +8,8 @@ $$H_\alpha \le q \cdot \mathrm{mean}_r\, \delta_{d_r}(\alpha'), \qquad \alpha' =
 with $\delta_d$ the profile of a Gaussian release at distance $d$. Writing $P_r, Q_r$ for its two Gaussians
 and $x = \ln \alpha'$, the right side is $T - \alpha U$ with $U = \mathrm{mean}_r\, Q_r[\text{loss} > x]$ and
 $T = (1-q) U + q\, \mathrm{mean}_r\, P_r[\text{loss} > x]$: the tails of the loss $\ln \alpha$ under the two
-members of the dominating pair. Proofs and citations: docs/accounting.md.
+members of the dominating pair. A pure release is dominated by randomized response: two losses, no tails.
+Proofs and citations: docs/accounting.md.
 """
 
 import math
@@ -18,7 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspd.privacy.accounting.events import Event, FixedSize, Gaussian, Poisson, relative_distances
+from fedspd.privacy.accounting.events import Event, FixedSize, Gaussian, Laplace, Poisson, relative_distances
 
 Floats = NDArray[np.float64]
 Order = Literal["symmetric", "removal", "addition"]
@@ -37,6 +38,17 @@ class Dominating:
     order: Order
 
 
+@dataclass(frozen=True)
+class RandomizedResponse:
+    r"""The pair that dominates every pure release: loss $\varepsilon$ with mass $e^\varepsilon/(1+e^\varepsilon)$, else
+    $-\varepsilon$. Both orders are the same."""
+
+    epsilon: float
+
+
+Pair = Dominating | RandomizedResponse
+
+
 class LossTails(NamedTuple):
     r"""Masses of a loss above and below each point, under the first and the second member of a pair.
 
@@ -50,7 +62,7 @@ class LossTails(NamedTuple):
     second_below: Floats
 
 
-def dominating(event: Event, order: Literal["removal", "addition"]) -> Dominating:
+def dominating(event: Event, order: Literal["removal", "addition"]) -> Pair:
     """The pair that bounds one participation; `order` matters for zero-out neighbors only.
 
     Guarantees:
@@ -58,6 +70,8 @@ def dominating(event: Event, order: Literal["removal", "addition"]) -> Dominatin
     """
     if isinstance(event, Gaussian):
         return Dominating(1.0, (event.noise_multiplier,), "symmetric")
+    if isinstance(event, Laplace):
+        return RandomizedResponse(event.epsilon)
     distances = relative_distances(event.local_steps, event.contraction)
     multipliers = tuple(event.noise_multiplier / distance for distance in distances)
     if len(set(multipliers)) == 1:
@@ -71,12 +85,16 @@ def as_gaussian(event: Event) -> float | None:
     """The multiplier of the Gaussian release that the event is, or None if it is none."""
     if isinstance(event, Gaussian):
         return event.noise_multiplier
+    if isinstance(event, Laplace):
+        return None
     everyone = event.rate == 1.0 if isinstance(event, Poisson) else event.drawn == event.records
     return event.noise_multiplier if everyone and event.local_steps == 1 else None
 
 
-def loss_range(pair: Dominating, negligible: float) -> tuple[float, float]:
+def loss_range(pair: Pair, negligible: float) -> tuple[float, float]:
     """Losses outside which either member of the pair has mass `negligible` at most."""
+    if isinstance(pair, RandomizedResponse):
+        return -pair.epsilon, pair.epsilon
     from scipy.special import ndtri  # scipy.special takes 0.3 s to import
 
     sharpest = min(pair.multipliers)

@@ -3,7 +3,8 @@ r"""Rényi accounting through dp-accounting, for subsets of fixed size under rep
 The bound is theorem 27 of Wang, Balle & Kasiviswanathan (2019) as dp-accounting implements it. Its code
 charges an unsampled release $\alpha / 2z^2$, so $z$ must be the noise over the *replace-one* sensitivity,
 although its documentation speaks of the norm of a record (google/differential-privacy#378). A canary test
-pins this convention. The random step of a record is not used: every step counts like the first.
+pins this convention. The random step of a record is not used: every step counts like the first. A pure release has
+the divergence of randomized response, that of infinite order included.
 """
 
 from collections.abc import Mapping
@@ -19,8 +20,9 @@ from dp_accounting.rdp.rdp_privacy_accountant import (
 )
 
 from fedspd.errors import InputError
-from fedspd.privacy.accounting.events import Event, FixedSize, Gaussian
+from fedspd.privacy.accounting.events import Event, FixedSize, Gaussian, Laplace, Poisson
 from fedspd.privacy.accounting.profiles import Floats, dominating
+from fedspd.privacy.accounting.pure import total_epsilon
 from fedspd.privacy.accounting.renyi import pair_log_moment
 
 _RELATIONS = {
@@ -32,11 +34,13 @@ _RELATIONS = {
 def rdp_epsilon(history: Mapping[Event, int], delta: float) -> float:
     """The best epsilon over all Rényi orders at `delta`."""
     orders, divergences = _renyi(history)
-    return float(compute_epsilon(orders.tolist(), divergences.tolist(), delta)[0])
+    return min(float(compute_epsilon(orders.tolist(), divergences.tolist(), delta)[0]), total_epsilon(history))
 
 
 def rdp_delta(history: Mapping[Event, int], epsilon: float) -> float:
     """The best delta over all Rényi orders at `epsilon`."""
+    if epsilon >= total_epsilon(history):
+        return 0.0
     orders, divergences = _renyi(history)
     return float(compute_delta(orders.tolist(), divergences.tolist(), epsilon)[0])
 
@@ -57,17 +61,19 @@ def _event_divergences(event: Event) -> Floats:
     128 on (and may be negative), so no value may fall below the Rényi moment of the dominating pair, which
     bounds the event by itself.
     """
+    pairs = {dominating(event, "removal"), dominating(event, "addition")}
+    tilts = np.asarray(DEFAULT_RDP_ORDERS) - 1.0
+    floor = np.array([max(pair_log_moment(pair, tilt) for pair in pairs) / tilt for tilt in tilts])
+    if isinstance(event, Laplace):
+        return floor
     accountant = RdpAccountant(neighboring_relation=_RELATIONS[event.relation])
     with np.errstate(all="ignore"):
         accountant.compose(_translated(event))
-    pairs = {dominating(event, "removal"), dominating(event, "addition")}
-    tilts = np.asarray(DEFAULT_RDP_ORDERS) - 1.0
-    floor = [max(pair_log_moment(pair, tilt) for pair in pairs) / tilt for tilt in tilts]
     divergences = np.where(np.isnan(accountant.rdp), np.inf, accountant.rdp)
     return np.maximum(divergences, floor)
 
 
-def _translated(event: Event) -> dp_accounting.DpEvent:
+def _translated(event: Gaussian | FixedSize | Poisson) -> dp_accounting.DpEvent:
     release = dp_accounting.GaussianDpEvent(event.noise_multiplier)
     if isinstance(event, Gaussian):
         return release

@@ -5,7 +5,8 @@ record of the first shard (`removal`: $(1-q)N_0 + qN_1$ against $N_0$) or that o
 the pair reversed) to $+Gu$, and picks the better of the two in each round from what it has seen. With
 $g$ = epsilon minus the loss so far, its best delta is $V_n(g) = (1 - e^g)_+$ after the last round and
 $V_t(g) = \max_{\text{pair}} \mathbb{E}\, V_{t+1}(g - L)$ before. Zero-out neighbors: the pair is the same in
-every round. With several local steps nothing is claimed: None.
+every round. With several local steps nothing is claimed: None. Nor with pure releases: real noise leaks less than
+the randomized response that bounds it.
 """
 
 import math
@@ -17,9 +18,9 @@ from numpy.fft import irfft, rfft
 
 from fedspd.privacy.accounting.compose import transform_size
 from fedspd.privacy.accounting.discretize import LossMasses, gathered, optimistic
-from fedspd.privacy.accounting.events import Event, Gaussian
+from fedspd.privacy.accounting.events import Event, FixedSize, Laplace, Poisson
 from fedspd.privacy.accounting.pld import PairOrder, pairs_of
-from fedspd.privacy.accounting.profiles import Floats, loss_range
+from fedspd.privacy.accounting.profiles import Dominating, Floats, loss_range
 
 _MOST_DECISIONS = 128
 # The grid of losses: this many points up to the upper bound, and as many windows of that width each way.
@@ -40,7 +41,9 @@ def realized_epsilon(history: Mapping[Event, int], delta: float, upper: float) -
     Args:
         upper: an upper bound on epsilon, which sets the scale of the grid.
     """
-    if any(event.local_steps > 1 for event in history if not isinstance(event, Gaussian)):
+    if any(isinstance(event, Laplace) for event in history):
+        return None
+    if any(event.local_steps > 1 for event in history if isinstance(event, FixedSize | Poisson)):
         return None
     if not 0.0 < upper < math.inf:
         return 0.0 if upper == 0.0 else None
@@ -58,6 +61,7 @@ def _decisions(
     block = math.ceil(sum(pairs.values()) / _MOST_DECISIONS)
     decisions = []
     for pair, count in pairs.items():
+        assert isinstance(pair, Dominating)  # nothing is claimed of pure releases
         choices = [optimistic(replace(pair, order=order), spacing, _NEGLIGIBLE) for order in orders]
         for rounds, times in ((block, count // block), (count % block, 1)):
             if rounds and times:

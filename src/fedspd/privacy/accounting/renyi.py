@@ -5,26 +5,42 @@ the moment $\mathbb{E}\, e^{\theta L}$ of the loss is $\mathbb{E}\, w^{\theta+1}
 $\mathbb{E}\, w^{-\theta}$ in the order `addition`, and for the symmetric profile, whose losses $L$ and $-L$
 have masses $\mathbb{E}[w;\, x > 0]$ and $\mathbb{E}[1;\, x > 0]$ and whose loss 0 has the rest,
 $1 + \mathbb{E}[(w^\theta - 1)(w - w^{-\theta});\, x > 0]$. Divided by $\theta$, its log bounds the Rényi
-divergence of order $\theta + 1$ (docs/accounting.md).
+divergence of order $\theta + 1$ (docs/accounting.md). Randomized response has one positive loss, $w = e^\varepsilon$,
+and needs no quadrature.
 """
 
 import math
 
 import numpy as np
 
-from fedspd.privacy.accounting.profiles import Dominating, Floats
+from fedspd.privacy.accounting.profiles import Dominating, Floats, Pair, RandomizedResponse
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 # Both ends lie this many standard deviations beyond anything that matters.
 _MARGIN = 12.0
 
 
-def pair_log_moment(pair: Dominating, tilt: float) -> float:
+def pair_log_moment(pair: Pair, tilt: float) -> float:
     """The log of E exp(tilt * loss) of a dominating pair, rounded up."""
+    moment = _two_losses_moment(pair.epsilon, tilt) if isinstance(pair, RandomizedResponse) else _moment(pair, tilt)
+    return moment * (1.0 + 1e-9) + 1e-13
+
+
+def _two_losses_moment(epsilon: float, tilt: float) -> float:
+    excess = _log_symmetric_excess(np.array([epsilon]), tilt) - np.logaddexp(0.0, epsilon)
+    return float(np.logaddexp(0.0, excess[0]))
+
+
+def _moment(pair: Dominating, tilt: float) -> float:
     logs = [_step_log_moment(pair, multiplier, tilt) for multiplier in pair.multipliers]
     mean = float(np.logaddexp.reduce(logs)) - math.log(len(logs))
-    moment = float(np.logaddexp(0.0, mean)) if pair.order == "symmetric" else max(0.0, mean)
-    return moment * (1.0 + 1e-9) + 1e-13
+    return float(np.logaddexp(0.0, mean)) if pair.order == "symmetric" else max(0.0, mean)
+
+
+def _log_symmetric_excess(losses: Floats, tilt: float) -> Floats:
+    r"""The log of $(w^\theta - 1)(w - w^{-\theta})$ at positive losses $\ln w$."""
+    higher, lower = (tilt + 1.0) * losses, tilt * losses
+    return higher + np.log(-np.expm1(-higher)) + np.log(-np.expm1(-lower))
 
 
 def _step_log_moment(pair: Dominating, multiplier: float, tilt: float) -> float:
@@ -35,8 +51,7 @@ def _step_log_moment(pair: Dominating, multiplier: float, tilt: float) -> float:
     if pair.rate < 1.0:
         loss = np.logaddexp(math.log1p(-pair.rate), math.log(pair.rate) + loss)
     if pair.order == "symmetric":
-        higher, lower = (tilt + 1.0) * loss, tilt * loss
-        exponents = higher + np.log(-np.expm1(-higher)) + np.log(-np.expm1(-lower))
+        exponents = _log_symmetric_excess(loss, tilt)
     else:
         exponents = (tilt + 1.0 if pair.order == "removal" else -tilt) * loss
     return float(np.logaddexp.reduce(exponents + log_weights))
