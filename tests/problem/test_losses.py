@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import log_softmax
 
+from fedspd.errors import InputError
 from fedspd.problem import LOSSES, LeastSquares, Loss, Softmax, SquaredHinge
 
 RECORDS = 4
@@ -45,6 +46,27 @@ def test_slopes_are_the_derivatives_of_values(loss: Loss, data: st.DataObject) -
         numerical = (loss.values(scores + step, labels) - loss.values(scores - step, labels)) / (2 * h)
         # rounding: 1e-16 of a value of at most 121, over h; truncation: below h squared
         np.testing.assert_allclose(loss.slopes(scores, labels)[:, output], numerical, atol=1e-8, rtol=1e-8)
+
+
+@pytest.mark.parametrize("loss", [Softmax(2), LeastSquares(), SquaredHinge()], ids=lambda loss: type(loss).__name__)
+@given(data=st.data())
+@light
+def test_bends_are_the_derivatives_of_slopes_along_the_margin(loss: Loss, data: st.DataObject) -> None:
+    margins, labels = data.draw(numbers(RECORDS, 1)), data.draw(labels_of(loss))
+    if isinstance(loss, SquaredHinge):
+        margins = np.where(np.abs(np.abs(margins) - 1) < 1e-3, margins + 0.01, margins)
+    h = 1e-5
+    numerical = (loss.slopes(margins + h, labels) - loss.slopes(margins - h, labels))[:, 0] / (2 * h)
+    assert loss.bends(margins, labels).shape == labels.shape
+    np.testing.assert_allclose(loss.bends(margins, labels), numerical, atol=1e-9, rtol=1e-9)
+    if loss.outputs == 2:  # whole scores have the same margin
+        scores = np.concatenate([0 * margins, margins], axis=1)
+        np.testing.assert_array_equal(loss.bends(scores, labels), loss.bends(margins, labels))
+
+
+def test_a_bend_along_one_margin_needs_two_classes() -> None:
+    with pytest.raises(InputError, match="one margin needs two classes, got 3"):
+        Softmax(3).bends(np.zeros((RECORDS, 3)), np.zeros(RECORDS))
 
 
 @every_loss
@@ -121,12 +143,14 @@ def test_the_contrast_of_weights_decides_values_and_predictions(loss: Loss, data
 
 @every_loss
 @pytest.mark.parametrize("size", [1e3, 1e4, 1e6])
-def test_large_scores_give_finite_values_and_slopes_without_a_warning(loss: Loss, size: float) -> None:
+def test_large_scores_give_finite_values_slopes_and_bends_without_a_warning(loss: Loss, size: float) -> None:
     signs = np.stack(np.meshgrid(*[[-1.0, 0.0, 1.0]] * loss.outputs), axis=-1).reshape(-1, loss.outputs)
     for label in range(classes_of(loss)):
         labels = np.full(len(signs), label)
         assert np.isfinite(loss.values(size * signs, labels)).all()
         assert np.isfinite(loss.slopes(size * signs, labels)).all()
+        if loss.clip_keeps_convex:
+            assert np.isfinite(loss.bends(size * signs, labels)).all()
 
 
 @pytest.mark.parametrize("classes", [2, 3, 4, 5])
@@ -145,6 +169,9 @@ def test_a_confident_softmax_is_as_wrong_as_its_margin(classes: int) -> None:
 def test_losses_use_only_the_array_api_standard(loss: Loss, data: st.DataObject) -> None:
     scores, labels = data.draw(numbers(RECORDS, loss.outputs)), data.draw(labels_of(loss))
     strict_scores, strict_labels = array_api_strict.asarray(scores), array_api_strict.asarray(labels)
+    if loss.clip_keeps_convex:
+        bends = loss.bends(strict_scores, strict_labels)
+        np.testing.assert_allclose(np.asarray(bends), loss.bends(scores, labels), rtol=1e-15)
     for strict, plain in (
         (loss.values(strict_scores, strict_labels), loss.values(scores, labels)),
         (loss.slopes(strict_scores, strict_labels), loss.slopes(scores, labels)),

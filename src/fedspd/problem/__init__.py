@@ -3,7 +3,9 @@
 Pure functions of arrays; this room knows no clients, no privacy and no rounds.
 """
 
+from fedspd.problem.flipped import FlippedLabels
 from fedspd.problem.losses import LOSSES, LeastSquares, Loss, Softmax, SquaredHinge
+from fedspd.problem.minimize import Minimum, check_exact, minimize
 from fedspd.problem.objective import Gradient, Objective
 from fedspd.problem.reference import reference_optimum, reference_solver
 from fedspd.problem.regularizers import (
@@ -22,17 +24,21 @@ __all__ = [
     "LOSSES",
     "Box",
     "ElasticNet",
+    "FlippedLabels",
     "Gradient",
     "GroupL1",
     "LeastSquares",
     "Loss",
+    "Minimum",
     "Objective",
     "Regularizer",
     "Softmax",
     "SquaredHinge",
     "SquaredL2",
     "Unregularized",
+    "check_exact",
     "make_regularizer",
+    "minimize",
     "reference_optimum",
     "reference_solver",
 ]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import inf, sqrt
 from typing import Any, Protocol
 
+from fedspd.errors import InputError
 from fedspd.typing import Array, array_namespace
 
 
@@ -42,6 +43,10 @@ class Loss(Protocol):
 
     def slopes(self, scores: Array, labels: Array) -> Any:
         r"""$\partial\ell/\partial s$, shaped like the scores."""
+        ...
+
+    def bends(self, scores: Array, labels: Array) -> Any:
+        """Second derivative along the one margin that decides the loss, shaped like the labels."""
         ...
 
     def contrast(self, weights: Array) -> Any:
@@ -113,6 +118,16 @@ class Softmax:
         unnormalized = xp.exp(scores - xp.max(scores, axis=-1, keepdims=True))
         return unnormalized / xp.sum(unnormalized, axis=-1, keepdims=True) - self._one_hot(xp, scores, labels)
 
+    def bends(self, scores: Array, labels: Array) -> Any:
+        """$p(1-p)$ along the difference of two classes."""
+        if self.classes != 2:
+            raise InputError(
+                f"a second derivative along one margin needs two classes, got {self.classes}; use data of two classes."
+            )
+        xp = array_namespace(scores)
+        tail = xp.exp(-xp.minimum(xp.abs(_margin(scores)), 80.0))  # either side has the same bend
+        return tail / ((1.0 + tail) * (1.0 + tail))
+
     def contrast(self, weights: Array) -> Any:
         """Two classes are told apart by one difference, at half the cost."""
         return weights[..., 1:] - weights[..., :1] if self.classes == 2 else weights
@@ -169,6 +184,10 @@ class LeastSquares:
         """The residuals."""
         return scores - _like(scores, labels)[..., None]
 
+    def bends(self, scores: Array, labels: Array) -> Any:
+        """One."""
+        return array_namespace(scores).ones_like(scores[..., 0])
+
     def contrast(self, weights: Array) -> Any:
         """The one column there is."""
         return weights
@@ -222,6 +241,11 @@ class SquaredHinge:
         xp = array_namespace(scores)
         sign = 2.0 * _like(scores, labels)[..., None] - 1.0
         return -2.0 * sign * xp.maximum(1.0 - sign * scores, 0.0)
+
+    def bends(self, scores: Array, labels: Array) -> Any:
+        """Two where the margin falls short, else zero."""
+        xp = array_namespace(scores)
+        return 2.0 * xp.astype((2.0 * _like(scores, labels) - 1.0) * scores[..., 0] < 1.0, scores.dtype)
 
     def contrast(self, weights: Array) -> Any:
         """The one column there is."""
