@@ -210,9 +210,8 @@ def is_refused(algorithm: DPSGD) -> bool:
     server, client, _ = algorithm.start(np.zeros((1, COLUMNS, 2)))
     batches = Shard(np.eye(COLUMNS), np.array([0, 1])).batches(np.array([[0, 1]]))
     try:
-        play(
-            algorithm, algorithm.broadcast(server, 1), client, batches, lambda query: gaussian(query, 0.1, np.zeros(1))
-        )
+        told = algorithm.broadcast(server, 1)
+        play(algorithm, told, client, batches, lambda query, draws: gaussian(query, 0.1, draws), np.zeros(1))
     except RuntimeError:
         return True
     return False

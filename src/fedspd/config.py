@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin
 from fedspd.errors import InputError
 from fedspd.settings import SECTIONS, Config
 
-NUMBERS = {"above": "above", "at_least": "at least", "below": "below"}
+NUMBERS = {"above": "above", "at_least": "at least", "at_most": "at most", "below": "below"}
 
 
 def presets() -> list[str]:
@@ -125,6 +125,7 @@ def _checked(name: str, key: Field[Any], value: Any) -> Any:
             (isfinite(value) or (value == inf and "infinite" in rules))
             and value > rules.get("above", -inf)
             and value >= rules.get("at_least", -inf)
+            and value <= rules.get("at_most", inf)
             and ("below" not in rules or value < rules["below"])
         )
         if not fits:

@@ -3,13 +3,13 @@
 from dataclasses import Field, asdict, dataclass, field, fields
 from typing import Any
 
-from fedspd.algorithms import METHODS
+from fedspd.algorithms import METHODS, TOPOLOGIES
 from fedspd.data import KINDS
 from fedspd.problem import LOSSES
 
 
 def setting(default: Any, doc: str, **rules: Any) -> Any:
-    """A key with its meaning and its rules: `choices`, `above`, `at_least`, `below`, `infinite`, `needed`."""
+    """A key, its meaning and its rules: `choices`, `above`, `at_least`, `at_most`, `below`, `infinite`, `needed`."""
     return field(default=default, metadata={"doc": doc, **rules})
 
 
@@ -79,7 +79,7 @@ class Algorithm:
 
     name: str = setting(
         "fedspd",
-        "the method; -published: as its authors have it, the last three: without privacy",
+        "the method, see `fedspd methods`; -published: as its authors have it, the last three: without privacy",
         choices=tuple(METHODS),
     )
     penalty: float | None = setting(
@@ -102,6 +102,17 @@ class Algorithm:
     )
     step_scale: float = setting(1.0, "what the rule's step size is multiplied by", above=0)
     penalty_share: float | None = setting(None, "part of gamma + rho that is rho; absent: by rule", above=0, below=1)
+    topology: str = setting(
+        "star", "ADMM methods for graphs: who hears whom; star: all others, through the server", choices=TOPOLOGIES
+    )
+    edge_probability: float = setting(0.2, "erdos-renyi: of an edge between two clients", above=0, at_most=1)
+    growth: float = setting(1.02, "dp-madmm: what the penalty is multiplied by from round to round", at_least=1)
+    label_epsilon: float = setting(3.0, "dp-lr-admm: labels are flipped with chance 1 / (1 + exp(this))", above=0)
+    bands: int = setting(
+        4, "dp-ftrl: blocks that records come in by turns, and rounds that noise is taken back in", at_least=1
+    )
+    relaxation: float = setting(0.5, "private-admm: lambda; 0.5 is plain ADMM", above=0, at_most=1)
+    momentum: float = setting(0.0, "noisy-prox-gd: share of the last move that is made again", at_least=0, below=1)
     diameter: float = setting(1.0, "d_X of Theorem 2, c_w of dp-admm-published", above=0)
     dual_diameter: float = setting(1.0, "d_lambda of Theorem 2", above=0)
     gradient_deviation: float = setting(1.0, "phi of Theorem 2", at_least=0)
@@ -128,6 +139,9 @@ class Run:
     participants: int = setting(20, "clients per round, K", at_least=1)
     selection: str = setting(
         "uniform", "who takes part: drawn anew every round, or the same clients in all", choices=("uniform", "fixed")
+    )
+    most_stale: int | None = setting(
+        None, "rounds within which every client takes part at least once; absent: no such bound", at_least=1
     )
     most_participations: int | None = setting(
         None, "rounds a client may take part in; absent: as many as all rounds need", at_least=1

@@ -1,5 +1,7 @@
-"""The few types every room shares. `Query` becomes `Release` in `privacy.mechanism` and `privacy.exact` only."""
+"""The few types every room shares. `Query` and `Argmin` become `Release` in `privacy.mechanism` and `privacy.exact`
+only."""
 
+from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -40,10 +42,18 @@ class Query(NamedTuple):
     clipped: Array  # share of gradients that were clipped, per client: a simulator's diagnostic
 
 
+class Argmin(NamedTuple):
+    """What a client would minimize, for noise that goes into the objective. It must not leave the client."""
+
+    under: Callable[[Array], Array]  # from noise on the linear term to the minimizer
+    slope: Callable[[Array], Array]  # the gradient without that noise, at any point
+    clipped: Array  # as in a query
+
+
 class Release(NamedTuple):
     """A query with noise on it, free to be sent.
 
-    Made by `privacy.mechanism.gaussian` in a simulation and by `privacy.exact.exact_gaussian` at a real client.
+    Made by `privacy.mechanism` in a simulation and by `privacy.exact.exact_gaussian` at a real client.
     """
 
     value: Array
@@ -57,6 +67,12 @@ class Private(NamedTuple, Generic[State]):
     """
 
     value: State
+
+
+class Each(NamedTuple):
+    """A part of what a server tells that differs from participant to participant: one row for each, in their order."""
+
+    rows: Array
 
 
 class Batches(NamedTuple):

@@ -44,7 +44,7 @@ def test_in_single_precision_a_run_keeps_a_precise_server_and_differs_by_roundin
 
     def same_noise(round: int, chosen: np.ndarray) -> Drawn:
         precise = draw(run, round, chosen)
-        return precise._replace(normals=precise.normals.astype(np.float32))
+        return precise._replace(noise=precise.noise.astype(np.float32))
 
     one, two = simulate(run), simulate(single, drawn=same_noise)
     assert two.models.dtype == np.float64

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from fedspd.algorithms import METHODS, label
 from fedspd.config import changed, parse
 from fedspd.report import Grid, Measured, folders_page, grid_terminal
 from fedspd.report.comparison import bytes_charts, epsilon_charts, leaderboard
@@ -219,7 +220,7 @@ def test_what_was_chosen_stands_beside_the_curve_it_was_chosen_for(
     (grid,) = figure5.grids
     assert NOT_CHARGED in grid.title
     tuned = [
-        (item.study.title, lines.curve.label)
+        (item.study.title, label(lines.curve.config.algorithm.name, lines.curve.label))
         for item in reproduced
         for lines in item.lines
         if item.study.figure == "fig5" and lines.curve.tuned
@@ -353,6 +354,24 @@ def test_accuracy_is_drawn_against_bytes_round_by_round_at_the_budget_nearest_to
     own = next(series for series in full.series if series.name == OURS)
     np.testing.assert_allclose(own.x, 0.648 * np.arange(1, 6) / 5)
     np.testing.assert_allclose(own.y[-1], 84.1)  # pyright: ignore
+
+
+def test_a_reconstruction_is_called_one_in_every_table_and_figure_of_a_study(reproduction: StudyReport) -> None:
+    """As curve, as rival in a claim, and in the words beside it."""
+    reached: dict[str, list[float | None]] = {"DP-FedAvg": [0.85, 0.86], OURS: [0.84, 0.842]}
+    compared = [entry(Cell("iid", "full", 1.0, method), values) for method, values in reached.items()]
+    titles = "|".join(method.title for method in METHODS.values() if method.reconstruction)
+    bare = re.compile(rf"({titles})(?!( as published)? \(reconstruction\))")
+    for study in (reproduction, comparison_study(compared, CENTRAL, 2)):
+        grids = [*study.grids.values(), *study.told, *study.data.values()]
+        grids += [grid for section in study.page.sections for grid in section.grids]
+        texts = [cell for grid in grids for row in grid.rows for cell in row if isinstance(cell, str)]
+        texts += [series.name for charts in study.figures.values() for chart in charts for series in chart.series]
+        texts += [name for name, _ in study.page.configurations]
+        assert not [text for text in texts if bare.search(text)]
+        named = [text for text in texts if "DP-FedAvg (reconstruction)" in text]
+        assert len(named) > 8, "the study has it in several places"
+    assert not any("(reconstruction)" in str(row) for row in leaderboard(entries(), CENTRAL).rows)
 
 
 def test_a_comparison_says_how_many_duels_are_won_and_lists_every_one_that_is_not(comparison: StudyReport) -> None:

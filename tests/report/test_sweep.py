@@ -215,6 +215,13 @@ def test_a_name_before_the_first_number_is_a_line_and_a_third_setting_makes_smal
     assert len({axes.get_ylim() for axes in figure.axes}) == 1, "small multiples share their scale"
 
 
+def test_a_reconstruction_is_called_one_in_the_table_and_the_figure() -> None:
+    sweep = made("algorithm.name=dp-fedavg,dp-sgd", "algorithm.step_scale=lin:1:3:3")
+    points, names = points_of(sweep, rows_of(sweep, rising)), ["dp-fedavg (reconstruction)", "dp-sgd"]
+    assert [series.name for series in drawn(sweep)[0].series] == names
+    assert list(dict.fromkeys(row[0] for row in points_grid(sweep, points, "test_accuracy").rows)) == names
+
+
 def test_without_a_number_every_point_is_a_dot_with_its_name() -> None:
     sweep = made("algorithm.name=fedspd,dp-sgd", "data.log_capital=true,false", "privacy.epsilon=1")
     figure = sweep_figure(sweep, points_of(sweep, rows_of(sweep, flat)), "test_accuracy")

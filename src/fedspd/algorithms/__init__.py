@@ -4,57 +4,66 @@ A method knows its objective and its privacy formulas; it knows no engine, no da
 nothing at random.
 """
 
-from typing import NamedTuple
-
 from fedspd.algorithms.base import Algorithm, PrimalDual
+from fedspd.algorithms.consensus import Network
+from fedspd.algorithms.ddp_admm_dvp import DDPADMMDual
+from fedspd.algorithms.ddp_admm_pvp import DDPADMMPrimal
+from fedspd.algorithms.dp_aadmm import DPAADMM
 from fedspd.algorithms.dp_admm import DPADMM, Huang
+from fedspd.algorithms.dp_ftrl import DPFTRL
+from fedspd.algorithms.dp_lr_admm import DPLRADMM
+from fedspd.algorithms.dp_madmm import DPMADMM
+from fedspd.algorithms.dp_radmm import DPRADMM
+from fedspd.algorithms.dp_scaffold import DPSCAFFOLD
 from fedspd.algorithms.dp_sgd import DPSGD
 from fedspd.algorithms.fedavg import FedAvg
 from fedspd.algorithms.fedpd import FedPD
 from fedspd.algorithms.fedspd import FedSPD
 from fedspd.algorithms.fedspd_published import FedSPDPublished
 from fedspd.algorithms.moments import Moments, choose_levels
-from fedspd.algorithms.schedule import Constant, Schedule, SquareRoot
-
-
-class Method(NamedTuple):
-    """What a method may claim, and why no more than that."""
-
-    guarantee: str  # the strongest its runs may carry: "proved", "as published" or "none"
-    caveat: str = ""  # why it is not proved
-    reconstruction: bool = False  # known by an abstract only
-
-
-METHODS = {
-    "fedspd": Method("proved"),
-    "fedspd-published": Method("as published", "un-noised state is carried from round to round"),
-    "dp-sgd": Method("proved"),
-    "dp-sgd-published": Method("as published", "the clipping bound is an un-noised statistic of the records"),
-    "dp-fedavg": Method("proved", reconstruction=True),
-    "dp-fedavg-published": Method("as published", "the total is a formula without a proof", reconstruction=True),
-    "dp-admm": Method("proved"),
-    "dp-admm-published": Method("as published", "the total is a formula without a proof"),
-    "fedavg": Method("none"),
-    "fedprox": Method("none"),
-    "fedpd": Method("none"),
-}
-"""Every method by the name that configurations use."""
+from fedspd.algorithms.multi_step_dp_admm import MultiStepDPADMM
+from fedspd.algorithms.noisy_prox_gd import NoisyProximalGradient
+from fedspd.algorithms.one_shot import OneShot
+from fedspd.algorithms.private_admm import PrivateADMM
+from fedspd.algorithms.ps_admm import PSADMM
+from fedspd.algorithms.registry import METHODS, Method, label
+from fedspd.algorithms.schedule import Constant, Geometric, Schedule, SquareRoot
+from fedspd.algorithms.topology import TOPOLOGIES, Topology, make_topology
 
 __all__ = [
+    "DPAADMM",
     "DPADMM",
+    "DPFTRL",
+    "DPLRADMM",
+    "DPMADMM",
+    "DPRADMM",
+    "DPSCAFFOLD",
     "DPSGD",
     "METHODS",
+    "PSADMM",
+    "TOPOLOGIES",
     "Algorithm",
     "Constant",
+    "DDPADMMDual",
+    "DDPADMMPrimal",
     "FedAvg",
     "FedPD",
     "FedSPD",
     "FedSPDPublished",
+    "Geometric",
     "Huang",
     "Method",
     "Moments",
+    "MultiStepDPADMM",
+    "Network",
+    "NoisyProximalGradient",
+    "OneShot",
     "PrimalDual",
+    "PrivateADMM",
     "Schedule",
     "SquareRoot",
+    "Topology",
     "choose_levels",
+    "label",
+    "make_topology",
 ]

@@ -9,11 +9,11 @@ an engine gathers the rows of the participants, calls these functions and scatte
 that the cost of a round grows with the participants and not with all clients.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from fedspd.privacy.rounding import GradientSum
 from fedspd.problem import Objective
-from fedspd.typing import Array, Batches, Private, Query, Release, array_namespace
+from fedspd.typing import Argmin, Array, Batches, Private, Query, Release, array_namespace
 
 
 class Told(NamedTuple):
@@ -38,7 +38,10 @@ class PrimalDual(NamedTuple):
 
 
 class Algorithm(Protocol):
-    """A federated method in six legs; only `query` sees records."""
+    """A federated method in six legs; only `query` sees records.
+
+    Clients are compared by their `sensitivity`: where it is zero a round does not depend on records and is free.
+    """
 
     @property
     def objective(self) -> Objective:
@@ -66,6 +69,21 @@ class Algorithm(Protocol):
         ...
 
     @property
+    def law(self) -> str:
+        """Of the noise: "gaussian", or "laplace" for pure privacy."""
+        ...
+
+    @property
+    def releases(self) -> int:
+        """How often a client queries its records and adds noise in a round: 1, or once for each local step."""
+        ...
+
+    @property
+    def exact(self) -> bool:
+        """Whether sub-problems are minimized to rounding, which takes double precision."""
+        ...
+
+    @property
     def keeps_replies(self) -> bool:
         """Whether the server averages the latest reply of every client, so that a client may send the difference."""
         ...
@@ -78,7 +96,7 @@ class Algorithm(Protocol):
         """What the server tells the participants of a round (counted from 1)."""
         ...
 
-    def query(self, told: Any, client: Any, batches: Batches) -> tuple[Query, Private[Any] | None]:
+    def query(self, told: Any, client: Any, batches: Batches) -> tuple[Query | Argmin, Private[Any] | None]:
         """Compute from records what must not leave the client, and the un-noised state it keeps, if any."""
         ...
 
@@ -113,6 +131,35 @@ class Proved(Algorithm, Protocol):
     def rounding(self, told: Any, client: Any, batch: GradientSum) -> float:
         """How far `query` in float64 may be from its real-number value, from public numbers."""
         ...
+
+
+@runtime_checkable
+class PerturbsObjective(Protocol):
+    """A method that releases minimizers of noised objectives, whose density has a determinant."""
+
+    def jacobian(self, batch_sizes: Any) -> float:
+        """What a release costs at most beside the size of the noise, for clients of these batch sizes."""
+        ...
+
+
+@runtime_checkable
+class Stirs(Protocol):
+    """A method whose clients remember draws of their noise: secret, but no function of records."""
+
+    @property
+    def more_draws(self) -> int:
+        """Unit draws of a round beside one for each release."""
+        ...
+
+    def stir(self, client: Any, draws: Array) -> tuple[Any, Array]:
+        """Before the query: the state with what is to be remembered, and the unit noise of the release."""
+        ...
+
+
+def draws_shape(algorithm: Algorithm, matrix: tuple[int, int]) -> tuple[int, ...]:
+    """Shape of one client's unit draws in a round: weight matrices, stacked if there are several."""
+    count = algorithm.releases + (algorithm.more_draws if isinstance(algorithm, Stirs) else 0)
+    return matrix if count == 1 else (count, *matrix)
 
 
 def length(array: Array) -> float:

@@ -61,6 +61,9 @@ class DPADMM:
 
     local_steps = 1
     keeps_replies = True
+    law = "gaussian"
+    exact = False
+    releases = 1
 
     @property
     def guarantee(self) -> str:

@@ -42,6 +42,9 @@ class DPSGD:
     penalty = 0.0
     local_steps = 1
     keeps_replies = False
+    law = "gaussian"
+    exact = False
+    releases = 1
 
     @property
     def guarantee(self) -> str:

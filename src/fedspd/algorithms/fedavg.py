@@ -49,6 +49,9 @@ class FedAvg:
     crowding: float = 1.0  # most records in a batch over the nominal batch size; above 1 with Poisson sampling
 
     keeps_replies = False
+    law = "gaussian"
+    exact = False
+    releases = 1
 
     def __post_init__(self) -> None:
         """Check the conditions of the sensitivity proof, on declared numbers only."""

@@ -34,6 +34,9 @@ class FedPD:
     guarantee = "none"
     relation = "replace-one"
     keeps_replies = True
+    law = "gaussian"
+    exact = False
+    releases = 1
 
     def start(self, zeros: Array) -> tuple[Array, Private[PrimalDual], Array]:
         """All zero."""

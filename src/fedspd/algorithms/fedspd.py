@@ -1,4 +1,4 @@
-r"""FedSPD-DP with released state: the variant whose privacy is proved (`docs/privacy.md`).
+r"""FedSPD-DP with released state: the variant of arXiv 2204.12284 whose privacy is proved (`docs/privacy.md`).
 
 The primal is perturbed first, and everything a client keeps follows from the perturbed value:
 
@@ -42,6 +42,9 @@ class FedSPD:
 
     guarantee = "proved"
     keeps_replies = True
+    law = "gaussian"
+    exact = False
+    releases = 1
 
     def __post_init__(self) -> None:
         """Check the conditions of the sensitivity proof, on declared numbers only."""

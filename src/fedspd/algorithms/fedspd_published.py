@@ -47,6 +47,9 @@ class FedSPDPublished:
     guarantee = "as published"
     relation = "replace-one"
     keeps_replies = True
+    law = "gaussian"
+    exact = False
+    releases = 1
 
     def start(self, zeros: Array) -> tuple[Array, Private[Hidden], Array]:
         """All zero, so the first replies $y_i^0 = x_i^0 - λ_i^0/ρ$ need no noise."""

@@ -32,3 +32,15 @@ class SquareRoot:
     def inverse_step(self, round: Any) -> Any:
         """γ of the first round times the root of the round."""
         return self.first * round**0.5
+
+
+@dataclass(frozen=True)
+class Geometric:
+    r"""$\gamma_t = \gamma q^{t-1}$."""
+
+    first: float
+    growth: float  # q
+
+    def inverse_step(self, round: Any) -> Any:
+        """γ of the first round times the growth of the rounds since."""
+        return self.first * self.growth ** (round - 1)

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from fedspd import config as configuration
 from fedspd.algorithms import METHODS
-from fedspd.cli import deploy, plan, privacy, report, studies, sweep
+from fedspd.cli import deploy, methods, plan, privacy, report, studies, sweep
 from fedspd.cli.progress import progress
 from fedspd.errors import InputError
 from fedspd.settings import describe
@@ -115,6 +115,7 @@ def settings() -> None:
 
 privacy.register(app)
 plan.register(app)
+methods.register(app)
 studies.register(app)
 sweep.register(app)
 report.register(app)

@@ -18,7 +18,7 @@ from fedspd.engine.round import Played, play
 from fedspd.experiment import Agreed
 from fedspd.experiment.proved import make_moments
 from fedspd.privacy import POISSON, GradientSum, exact_gaussian, gaussian, sum_rounding
-from fedspd.typing import Query, Release
+from fedspd.typing import Argmin, Query, Release
 
 ONE = np.zeros(1, np.int64)  # a real client is a stack of one
 
@@ -64,17 +64,19 @@ def play_round(
     features = finish(table.features, ask.mean, ask.deviation, data.bias, data.row_norm)
     shard = Shards(features, table.labels, np.array([0, len(table)]), None)
     records = _records(terms, agreed, ask.round, len(table))
-    perturb = partial(perturbed, terms, agreed.plan.guarantee, "noise", ask.round, scale)
+    make_noise = partial(perturbed, terms, agreed.plan.guarantee, "noise", ask.round, scale)
     told, divisor = algorithm.broadcast(ask.weights, ask.round), terms.batch(agreed)
-    return play(algorithm, told, state, gather_batches(shard, ONE, records, divisor), perturb)
+    batches = gather_batches(shard, ONE, records, divisor)
+    return play(algorithm, told, state, batches, lambda query, _: make_noise(query), None)
 
 
-def perturbed(terms: Terms, guarantee: str, name: Any, round: int, scale: float, query: Query) -> Release:
+def perturbed(terms: Terms, guarantee: str, name: Any, round: int, scale: float, query: Query | Argmin) -> Release:
     """Noise from the operating system; of a seed that the server knows, or none, only where nothing is protected.
 
     Guarantees:
         Whatever the records are, there is a release: to fail here would tell something about them.
     """
+    assert isinstance(query, Query), "methods with noise in the objective are refused before"
     if terms.draws is not None:
         rng = stream(terms.draws, name, round, terms.place)
         return gaussian(query, scale, rng.standard_normal(query.value.shape))

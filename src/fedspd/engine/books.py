@@ -24,6 +24,7 @@ class Books:
     def __init__(self, plan: Plan, clients: int, gate: Gate | None, every_round: bool = True) -> None:
         self.plan, self.gate, self.every_round = plan, gate, every_round
         self.participations = np.zeros(clients, np.int64)
+        self.last = np.zeros(clients, np.int64)  # round that each client took part in last
         self.may_take_part = np.ones(clients, bool)
         self.with_budget = clients
         self.epsilon = plan.spent(np.arange(clients), self.participations)
@@ -32,10 +33,13 @@ class Books:
     def charge(self, round: int, chosen: np.ndarray) -> np.ndarray:
         """The clients among `chosen` whose participation is paid for; the others never come back."""
         if self.gate is not None:
-            granted = self.gate.charge(round, chosen)
+            granted = np.ones(len(chosen), bool)
+            charged = self.plan.is_charged(self.participations[chosen])
+            granted[charged] = self.gate.charge(round, chosen[charged])
             self._retire(chosen[~granted])
             chosen = chosen[granted]
         self.participations[chosen] += 1
+        self.last[chosen] = round
         if self.plan.most_participations is not None:
             self._retire(chosen[self.participations[chosen] >= self.plan.most_participations[chosen]])
         if self.every_round:

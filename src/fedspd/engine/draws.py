@@ -9,7 +9,7 @@ from zlib import crc32
 
 import numpy as np
 
-Stream = Literal["partition", "participation", "records", "noise", "moments"]
+Stream = Literal["partition", "topology", "participation", "labels", "records", "noise", "moments"]
 
 NOBODY = -1
 """Stands where a batch is shorter than the longest one in its stack."""
@@ -36,6 +36,18 @@ class Source(Protocol):
 def stream(seed: int, name: Stream, round: int = 0, *client: int) -> np.random.Generator:
     """The generator of one purpose in one round, of all clients together or of one that is named."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(crc32(name.encode()), round, *client)))
+
+
+def unit_noise(rng: np.random.Generator, law: str, shape: tuple[int, ...], kind: Any = np.float64) -> np.ndarray:
+    r"""Noise of scale 1: standard normals, or matrices of density $\propto e^{-\|b\|}$ in the last two axes.
+
+    Of the latter, directions are uniform and lengths have the law Gamma(d).
+    """
+    normals = rng.standard_normal(shape, kind)
+    if law == "gaussian":
+        return normals
+    lengths = rng.standard_gamma(shape[-2] * shape[-1], shape[:-2])[..., None, None]
+    return (normals * (lengths / np.linalg.norm(normals, axis=(-2, -1), keepdims=True))).astype(kind, copy=False)
 
 
 def participants(rng: np.random.Generator, clients: int, count: int) -> np.ndarray:

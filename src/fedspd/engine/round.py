@@ -4,7 +4,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fedspd.algorithms import Algorithm
-from fedspd.typing import Array, Batches, Private, Query, Release
+from fedspd.algorithms.base import Stirs
+from fedspd.typing import Argmin, Array, Batches, Private, Query, Release
+
+Perturb = Callable[[Query | Argmin, Any], Release]
+"""From a query and its draws to a release: a mechanism with its scale filled in, or the exact one of a real client."""
 
 
 class Played(NamedTuple):
@@ -15,18 +19,39 @@ class Played(NamedTuple):
     clipped: Array  # diagnostic
 
 
-def play(algorithm: Algorithm, told: Any, client: Any, batches: Batches, perturb: Callable[[Query], Release]) -> Played:
-    """Query the records, add noise, settle. Nothing un-noised but `Private` state goes past the noise.
+def play(algorithm: Algorithm, told: Any, client: Any, batches: Batches, perturb: Perturb, draws: Any) -> Played:
+    """Query the records, add noise, settle, as often as the method releases in a round.
+
+    Nothing un-noised but `Private` state goes past the noise.
 
     Args:
         algorithm: the method.
         told: what the server sent.
         client: the participants' states.
         batches: their records.
-        perturb: `privacy.gaussian` with scale and draws filled in; on a real client `privacy.exact_gaussian`.
+        perturb: adds the noise.
+        draws: of the noise, (participants, ...); with a further axis where there are several releases. None where
+            `perturb` draws for itself.
     """
+    if algorithm.releases == 1:
+        return _release(algorithm, told, client, batches, perturb, draws)
+    played, clipped = None, 0.0
+    for step in range(algorithm.releases):
+        one = Batches(
+            batches.features[:, step : step + 1, ...], batches.labels[:, step : step + 1, ...], batches.divisors
+        )
+        fresh = None if draws is None else draws[:, step, ...]
+        played = _release(algorithm, told, client, one, perturb, fresh)
+        client, clipped = played.client, clipped + played.clipped / algorithm.releases
+    assert played is not None
+    return played._replace(clipped=clipped)
+
+
+def _release(algorithm: Algorithm, told: Any, client: Any, batches: Batches, perturb: Perturb, draws: Any) -> Played:
+    if isinstance(algorithm, Stirs):
+        client, draws = algorithm.stir(client, draws)
     query, kept = algorithm.query(told, client, batches)
     if isinstance(kept, Private) and algorithm.guarantee == "proved":
         raise RuntimeError(f"{type(algorithm).__name__} keeps un-noised state, so its guarantee cannot be 'proved'.")
-    client, replies = algorithm.settle(told, client, perturb(query), kept)
+    client, replies = algorithm.settle(told, client, perturb(query, draws), kept)
     return Played(client, replies, query.clipped)

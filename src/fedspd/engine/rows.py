@@ -5,12 +5,21 @@ from typing import Any
 
 import numpy as np
 
+from fedspd.typing import Each
+
 
 def gather(table: Any, rows: np.ndarray) -> Any:
     """The rows of some clients, as a table of the same type."""
     if isinstance(table, tuple):
         return _rebuild(table, (gather(field, rows) for field in table))
     return table.take(rows, axis=0)
+
+
+def heard(told: Any, rows: Any) -> Any:
+    """What some of the participants hear: of what differs between them, their rows."""
+    if isinstance(told, Each):
+        return Each(told.rows[rows])
+    return _rebuild(told, (heard(field, rows) for field in told)) if isinstance(told, tuple) else told
 
 
 def scatter(table: Any, rows: np.ndarray, values: Any) -> None:

@@ -1,11 +1,11 @@
 """Many rounds on one machine, in NumPy: no compile time, cost per round growing with the participants."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedspd.algorithms.base import draws_shape
 from fedspd.engine import draws
 from fedspd.engine.batches import draw_records, gather_batches, trimmed
 from fedspd.engine.books import Books, Gate
@@ -13,10 +13,11 @@ from fedspd.engine.diagnostics import Lagrangian
 from fedspd.engine.outcome import Trace, conclude
 from fedspd.engine.parallel import Each, cores
 from fedspd.engine.round import Played, play
-from fedspd.engine.rows import converted, gather, joined, scatter, writable
+from fedspd.engine.rows import converted, gather, heard, joined, scatter, writable
 from fedspd.engine.simulation import Outcome, Simulation, check_claims
 from fedspd.engine.turns import Turn, turns
-from fedspd.privacy import gaussian
+from fedspd.privacy import MECHANISMS
+from fedspd.typing import Argmin, Query, Release
 
 PART = 512  # participants that one thread plays at a time
 ALIKE = 0.7  # whole shards played together are at least this much of the longest one
@@ -26,7 +27,7 @@ class Drawn(NamedTuple):
     """Which records each participant uses, and its noise."""
 
     records: np.ndarray  # (clients, local steps, longest batch), numbers within the shard
-    normals: np.ndarray
+    noise: np.ndarray  # of scale 1
 
 
 Draw = Callable[[int, np.ndarray], Drawn]
@@ -99,8 +100,12 @@ def _play(
         sizes = simulation.batch_sizes(chosen[rows])
         batches = gather_batches(simulation.shards, chosen[rows], trimmed(drawn.records[rows]), sizes)
         states = gather(clients, chosen[rows])
-        perturb = partial(gaussian, scale=scales[rows], normals=drawn.normals[rows])
-        return play(simulation.algorithm, told, states, batches, perturb)
+        mechanism = MECHANISMS[simulation.plan.law]
+
+        def perturb(query: Query | Argmin, draws: np.ndarray) -> Release:
+            return mechanism(query, scales[rows], draws)
+
+        return play(simulation.algorithm, heard(told, rows), states, batches, perturb, drawn.noise[rows])
 
     if simulation.batch_size is None and _unequal(simulation.shards.sizes[chosen]):
         parts = alike(simulation.shards.sizes[chosen])
@@ -132,6 +137,6 @@ def draw(simulation: Simulation, round: int, chosen: np.ndarray) -> Drawn:
         draws.stream(simulation.seed, "records", round), simulation.shards.sizes[chosen], simulation.plan.sampling,
         simulation.batch_size, simulation.algorithm.local_steps,
     )  # fmt: skip
-    rng = draws.stream(simulation.seed, "noise", round)
-    normals = rng.standard_normal((len(chosen), *simulation.matrix), simulation.shards.features.dtype)
-    return Drawn(records, normals)
+    shape = (len(chosen), *draws_shape(simulation.algorithm, simulation.matrix))
+    rng, kind = draws.stream(simulation.seed, "noise", round), simulation.shards.features.dtype
+    return Drawn(records, draws.unit_noise(rng, simulation.plan.law, shape, kind))

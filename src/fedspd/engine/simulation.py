@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedspd.algorithms import Algorithm
+from fedspd.algorithms.base import PerturbsObjective
 from fedspd.data import Shards, Table
 from fedspd.engine.batches import check_batches, nominal_sizes
 from fedspd.engine.diagnostics import Lagrangian
 from fedspd.errors import InputError
-from fedspd.privacy import Plan
+from fedspd.privacy import Plan, ProvedPlan
 from fedspd.results import History
 
 
@@ -33,6 +34,7 @@ class Simulation:
     lagrangian: bool = True  # follow the augmented Lagrangian, which reads all records of every participant
     min_participants: int = 1  # the run ends when fewer clients have budget left
     same_participants: bool = False  # the clients of round 1 take part in all rounds, and nobody else
+    most_stale: int | None = None  # every client takes part at least once in so many rounds
 
     def batch_sizes(self, clients: np.ndarray) -> np.ndarray:
         """What each client divides a batch's sum by."""
@@ -51,6 +53,15 @@ class Simulation:
     def check(self) -> None:
         """Refuse what cannot run, before any work."""
         check_participants(self.participants, self.shards.clients)
+        if self.most_stale is not None and self.participants * self.most_stale < self.shards.clients:
+            raise InputError(
+                f"run.most_stale x run.participants must be at least the number of clients, {self.shards.clients}, so "
+                f"that each can take its turn, got {self.most_stale} x {self.participants}; raise one of them."
+            )
+        if isinstance(self.algorithm, PerturbsObjective) and isinstance(self.plan, ProvedPlan):
+            needed, counted = self.algorithm.jacobian(self.shards.holdings.divisors), self.plan.draws.jacobian
+            if needed > counted:
+                raise RuntimeError(f"the method's determinant costs {needed:g}, of which its plan counts {counted:g}.")
         check_batches(self.shards.holdings, self.plan.sampling, self.batch_size, self.algorithm.local_steps)
 
 
@@ -70,6 +81,8 @@ def check_claims(algorithm: Algorithm, plan: Plan) -> None:
         raise RuntimeError(f"{name}'s guarantee is {algorithm.guarantee!r}, so its plan cannot be 'proved'.")
     if plan.guarantee != "none" and algorithm.guarantee == "none":
         raise RuntimeError(f"{name} bounds nothing, so its plan cannot be {plan.guarantee!r}.")
+    if plan.guarantee != "none" and algorithm.law != plan.law:
+        raise RuntimeError(f"{name}'s noise is {algorithm.law}, that of its plan {plan.law}.")
     if plan.guarantee != "none" and algorithm.relation != plan.relation:
         raise RuntimeError(f"{name} speaks of {algorithm.relation} neighbors, its plan of {plan.relation} ones.")
 

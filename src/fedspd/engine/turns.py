@@ -23,19 +23,48 @@ class Turn(NamedTuple):
 
 def turns(simulation: Simulation, books: Books) -> Iterator[Turn]:
     """Round after round, as it is asked for: a turn's participants are charged when it is handed out, not before."""
+    everyone = np.ones(simulation.shards.clients, bool)
     for round in range(1, simulation.rounds + 1):
-        if books.with_budget < simulation.min_participants:
+        if is_free(simulation, round):
+            chosen = choose_among(simulation.seed, round, simulation.participants, False, everyone, len(everyone))
+        elif books.with_budget < simulation.min_participants:
             return
-        chosen = books.charge(round, choose(simulation, round, books))
+        else:
+            chosen = books.charge(round, choose(simulation, round, books))
         if len(chosen):
             spent = (books.largest, books.total / len(books.epsilon)) if books.every_round else (np.nan, np.nan)
             yield Turn(round, chosen, books.with_budget, *spent)
 
 
+def is_free(simulation: Simulation, round: int) -> bool:
+    """Whether a round does not depend on records: nobody is charged for it."""
+    sizes = simulation.batch_sizes(np.arange(simulation.shards.clients))
+    return not np.any(simulation.algorithm.sensitivity(round, sizes))
+
+
 def choose(simulation: Simulation, round: int, books: Books) -> np.ndarray:
-    """Who is asked to take part: uniformly among those with budget left, all of them if they are few."""
+    """Who is asked to take part: uniformly among those with budget left, all of them if they are few.
+
+    Where staleness is bounded, first come those who could not be served in time otherwise.
+    """
     same = simulation.same_participants
+    if simulation.most_stale is not None:
+        deadlines = np.where(books.may_take_part, books.last + simulation.most_stale - round, np.iinfo(np.int64).max)
+        order = draws.stream(simulation.seed, "participation", round).permutation(len(deadlines))
+        first = _pressing(deadlines, simulation.participants)
+        rest = order[books.may_take_part[order] & ~np.isin(order, first)]
+        return np.sort(np.concatenate([first, rest[: simulation.participants - len(first)]]))
     return choose_among(simulation.seed, round, simulation.participants, same, books.may_take_part, books.with_budget)
+
+
+def _pressing(slack: np.ndarray, participants: int) -> np.ndarray:
+    """Those with the least slack, as many as must come now so that nobody's slack falls below zero later.
+
+    Within j more rounds there is room for j times the participants; whoever is due by then and has no room comes now.
+    """
+    order = np.argsort(slack, kind="stable")
+    places = np.arange(1, len(order) + 1) - participants * np.minimum(slack[order], len(order))
+    return order[: min(participants, max(0, int(places.max())))]
 
 
 def choose_among(

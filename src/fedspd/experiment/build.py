@@ -75,7 +75,7 @@ def agree(config: Config, holdings: Holdings, columns: int, classes: int) -> Agr
     from fedspd.experiment import proved, published
 
     if METHODS[config.algorithm.name].guarantee == "proved":
-        return proved.agree(config, holdings, classes)
+        return proved.agree(config, holdings, columns, classes)
     return published.agree(config, holdings, columns, classes)
 
 
@@ -95,6 +95,7 @@ def settings_of(config: Config) -> dict[str, Any]:
         "lagrangian": config.metrics.lagrangian,
         "min_participants": config.run.min_participants,
         "same_participants": config.run.selection == "fixed",
+        "most_stale": config.run.most_stale,
     }
 
 

@@ -6,16 +6,18 @@ from math import inf
 
 import numpy as np
 
-from fedspd.algorithms import Moments, choose_levels
+from fedspd.algorithms import METHODS, Moments, choose_levels
+from fedspd.algorithms.base import PerturbsObjective
+from fedspd.algorithms.registry import LAWS
 from fedspd.config import Config
 from fedspd.data import Declared, Holdings, Shards, Table, declare, finish
 from fedspd.engine import Simulation, stream
 from fedspd.errors import InputError
 from fedspd.experiment.build import Agreed, Experiment, deal, measured_on, problem_parts, required, settings_of
 from fedspd.experiment.gate import LedgerGate, open_gate
-from fedspd.experiment.methods import check_method, make_proved
+from fedspd.experiment.methods import check_method, flip_chance, make_proved
 from fedspd.experiment.rules import Proposal, multiplier_for, propose
-from fedspd.privacy import WHOLE_SHARD, ProvedPlan, Sampling, gaussian, plan_proved
+from fedspd.privacy import WHOLE_SHARD, ProvedPlan, Sampling, gaussian, plan_proved, randomized_response
 from fedspd.privacy.ledger import Ledger
 from fedspd.problem import Objective
 
@@ -26,7 +28,8 @@ def build(config: Config, open_ledger: Callable[[], Ledger] | None) -> Experimen
     train, test = measured_on(config, schema.train, schema.test)
     declared = replace(schema, train=train, test=test)
     shards = deal(config, train)
-    agreed = agree(config, shards.holdings, len(train.classes))
+    columns = len(train.columns) + (config.data.bias != 0)
+    agreed = agree(config, shards.holdings, columns, len(train.classes))
     simulation = Simulation(
         shards=shards,
         test=test,
@@ -37,18 +40,21 @@ def build(config: Config, open_ledger: Callable[[], Ledger] | None) -> Experimen
     )
     simulation.check()
     gate = None if open_ledger is None else open_gate(open_ledger(), agreed.plan, config, shards.clients)
-    scaled = scale(config, declared, simulation, agreed.plan, gate)
+    scaled = flip_labels(config, scale(config, declared, simulation, agreed.plan, gate))
     return Experiment(config, scaled, agreed.plan, None, scaled.test.columns, scaled.test.classes, gate)
 
 
-def agree(config: Config, holdings: Holdings, classes: int) -> Agreed[ProvedPlan]:
+def agree(config: Config, holdings: Holdings, columns: int, classes: int) -> Agreed[ProvedPlan]:
     """Method, plan and rounds, with what the settings leave open filled in by rule."""
     _check(config)
     loss, regularizer = problem_parts(config, classes)
-    proposal = propose(config, holdings, loss)
-    plan = make_plan(config, holdings, make_sampling(config, proposal), proposal)
+    proposal = propose(config, holdings, loss, columns * loss.outputs)
+    sampling = make_sampling(config, proposal)
     objective = Objective(loss, regularizer, config.problem.clip_norm)
-    return Agreed(make_proved(config, objective, plan, proposal), plan, proposal.rounds)
+    algorithm = make_proved(config, objective, sampling.relation, proposal)
+    if isinstance(algorithm, PerturbsObjective):
+        sampling = replace(sampling, jacobian=algorithm.jacobian(holdings.divisors))
+    return Agreed(algorithm, make_plan(config, holdings, sampling, proposal), proposal.rounds)
 
 
 def make_plan(config: Config, holdings: Holdings, sampling: Sampling, proposal: Proposal) -> ProvedPlan:
@@ -92,6 +98,16 @@ def scale(
     )
 
 
+def flip_labels(config: Config, simulation: Simulation) -> Simulation:
+    """Randomized response on the training labels, for the method that learns from such."""
+    if config.algorithm.name != "dp-lr-admm":
+        return simulation
+    shards = simulation.shards
+    coins = stream(config.run.seed, "labels").random(len(shards.labels))
+    labels = randomized_response(shards.labels, coins, flip_chance(config))
+    return replace(simulation, shards=replace(shards, labels=labels))
+
+
 def released_moments(
     config: Config, declared: Declared, shards: Shards, plan: ProvedPlan, gate: LedgerGate | None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -120,7 +136,8 @@ def make_sampling(config: Config, proposal: Proposal) -> Sampling:
     """How records are drawn, with what the accounting must know of the local steps."""
     algorithm = config.algorithm
     if algorithm.batch_size is None:
-        return Sampling(WHOLE_SHARD)
+        law = LAWS[METHODS[algorithm.name].noise]
+        return Sampling(WHOLE_SHARD, law=law, blocks=algorithm.bands if algorithm.name == "dp-ftrl" else 1)
     return Sampling(
         algorithm.sampling, algorithm.batch_size, algorithm.local_steps, proposal.contraction, proposal.max_batch
     )

@@ -4,6 +4,7 @@ from dataclasses import asdict
 from math import inf
 
 from fedspd.algorithms import METHODS
+from fedspd.algorithms.registry import LAWS
 from fedspd.config import Config
 from fedspd.data import Holdings, prepare
 from fedspd.engine import Simulation
@@ -67,6 +68,7 @@ def make_plan(config: Config, holdings: Holdings) -> PublishedPlan:
         algorithm.local_steps * (algorithm.batch_size or 0),
         holdings.sizes,
         rounds * share,
+        LAWS[METHODS[algorithm.name].noise],
     )
 
 

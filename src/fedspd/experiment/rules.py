@@ -7,10 +7,12 @@ like $\sqrt n$ again, so the noise on the model grows like $n\eta$ too. What mat
 *path length* $n\eta$, not n: few rounds do as well as many, and a smaller budget wants a shorter path.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import ceil, inf, sqrt
+from math import ceil, expm1, inf, sqrt
 
+from fedspd.algorithms import METHODS
+from fedspd.algorithms.registry import EXACT
 from fedspd.config import Config
 from fedspd.data import Holdings
 from fedspd.engine import check_participants
@@ -22,7 +24,8 @@ from fedspd.privacy.proved import largest_batch
 from fedspd.problem import Loss
 
 PARTICIPATIONS = 5  # uploads per client when the rounds are left open
-PRIMAL_DUAL = ("fedspd", "dp-admm")  # uploads add up a client's increments; other servers move every round
+# uploads add up a client's increments; other servers move every round
+PRIMAL_DUAL = ("fedspd", "dp-admm", "ps-admm", "multi-step-dp-admm")
 PATH = 2.0  # the path length n eta is PATH / noise^(2/3)
 
 
@@ -39,18 +42,29 @@ class Proposal:
     contraction: float  # by which a later local step shrinks a record's part in the query; 0: not counted on
 
 
-def propose(config: Config, holdings: Holdings, loss: Loss) -> Proposal:
-    """Keep what the configuration sets and fill in the rest."""
+def propose(config: Config, holdings: Holdings, loss: Loss, dimension: int) -> Proposal:
+    """Keep what the configuration sets and fill in the rest.
+
+    Args:
+        config: the settings.
+        holdings: how many records each client has.
+        loss: of a record.
+        dimension: number of weights.
+    """
     algorithm, run = config.algorithm, config.run
     clients = averaged_clients(config)
-    rounds = run.rounds or rounds_for(PARTICIPATIONS, run.participants, clients)
-    participations = run.most_participations or ceil(rounds * run.participants / clients)
+    rounds = run.rounds or (
+        1 if algorithm.name == "one-shot" else rounds_for(PARTICIPATIONS, run.participants, clients)
+    )
+    paid = (rounds + 1) // 2 if algorithm.name == "dp-radmm" else rounds
+    participations = run.most_participations or ceil(paid * run.participants / clients)
     row_norm = config.data.row_norm or 1.0
-    primal_dual = algorithm.name in PRIMAL_DUAL
+    exact = METHODS[algorithm.name].local_updates == EXACT
+    primal_dual = algorithm.name in PRIMAL_DUAL or exact
     averaged = algorithm.name == "fedspd"  # releases the average of its local iterates, the others the last one
     reach = (algorithm.local_steps + 1) / 2 if averaged else algorithm.local_steps
     records = holdings.records / holdings.clients
-    multiplier = _multiplier(config, int(records), participations)
+    multiplier = _multiplier(config, int(records), participations, dimension)
     batch = algorithm.batch_size or records / algorithm.local_steps
     bound = min(config.problem.clip_norm, loss.slope_bound * row_norm)
     if bound == inf:
@@ -59,6 +73,8 @@ def propose(config: Config, holdings: Holdings, loss: Loss) -> Proposal:
     moves = reach * (participations if primal_dual else rounds)
     step = algorithm.step_scale * path_length(noise, row_norm) / moves
     share = (algorithm.penalty_share or penalty_share(run.participants / clients)) if primal_dual else 0.0
+    if exact:
+        return _exact(config, holdings, loss, Proposal(rounds, participations, 0.0, 1 / step, None, 1.0, 0.0))
     max_batch = _max_batch(config, holdings, participations)
     crowding = _crowding(config, holdings, max_batch)
     inverse_step = algorithm.inverse_step or (1 - share) / step
@@ -68,6 +84,19 @@ def propose(config: Config, holdings: Holdings, loss: Loss) -> Proposal:
     # an average of local iterates counts early steps more than late ones
     contraction = inverse_step / (inverse_step + penalty) if averaged else 0.0
     return Proposal(rounds, participations, inverse_step, penalty, max_batch, crowding, contraction)
+
+
+def _exact(config: Config, holdings: Holdings, loss: Loss, proposal: Proposal) -> Proposal:
+    """For exact sub-problems one number is left: the curvature that is added to them.
+
+    Where noise goes into the objective it is at least so much that determinants take a quarter of a round's budget.
+    """
+    algorithm, smoothness = config.algorithm, loss.curvature * (config.data.row_norm or 1.0) ** 2
+    penalty = proposal.penalty
+    if METHODS[algorithm.name].noise == "spherical Laplace":
+        one_round = config.privacy.epsilon / (proposal.participations if config.privacy.budget == "total" else 1)
+        penalty = max(penalty, smoothness / (float(holdings.divisors.min()) * expm1(one_round / 4)))
+    return replace(proposal, inverse_step=algorithm.inverse_step or smoothness, penalty=algorithm.penalty or penalty)
 
 
 def _crowding(config: Config, holdings: Holdings, max_batch: int | None) -> float:
@@ -128,9 +157,13 @@ def noise_per_path(clip_norm: float, multiplier: float, batch: float, clients: i
     return 2 * clip_norm * multiplier / (batch * reach * sqrt(clients))
 
 
-def _multiplier(config: Config, records: int, participations: int) -> float:
-    """Noise over sensitivity, divided by the root of the participations."""
+def _multiplier(config: Config, records: int, participations: int, dimension: int) -> float:
+    """Noise of a coordinate over sensitivity, divided by the root of the participations."""
     algorithm, privacy = config.algorithm, config.privacy
+    if METHODS[algorithm.name].noise == "spherical Laplace":
+        # the squared length of noise of scale s has the mean d (d + 1) s^2
+        one_round = privacy.epsilon / (participations if privacy.budget == "total" else 1)
+        return sqrt((dimension + 1) / participations) / one_round
     if algorithm.batch_size is None and privacy.budget == "total":
         return calibrate(Gaussian, 1, privacy.epsilon, privacy.delta)  # whatever the participations
     drawn = Sampling(WHOLE_SHARD)

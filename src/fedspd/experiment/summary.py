@@ -15,6 +15,14 @@ from fedspd.results import COLUMNS
 
 NUMBER = 8  # bytes of one uploaded number
 ADVERSARY = "anyone who sees every upload and every model, the server included"
+ADVERSARIES = {"dp-aadmm": "anyone who sees the sum of a round's uploads, never one of them"}
+"""Where a method asks for another one."""
+MECHANISMS = {"gaussian": "Gaussian", "laplace": "spherical Laplace"}
+CONVERSIONS = {
+    "proved": "each round is pure; rounds, and the Gaussian release of moments, compose to (epsilon, delta)",
+    "as published": "each round is pure and their epsilons add up; delta is not used",
+}
+"""How pure privacy became the (epsilon, delta) that is stated."""
 
 
 def summarize(
@@ -64,8 +72,9 @@ def _privacy(experiment: Experiment, outcome: Outcome) -> dict[str, Any]:
         "unit": "record",
         "relation": plan.relation,
         "sampling": plan.sampling,
-        "mechanism": "Gaussian",
-        "adversary": ADVERSARY,
+        "mechanism": MECHANISMS[plan.law],
+        "conversion": CONVERSIONS.get(plan.guarantee) if plan.law == "laplace" else None,
+        "adversary": ADVERSARIES.get(experiment.config.algorithm.name, ADVERSARY),
         "epsilon_spent_max": history.last("epsilon_max"),
         "epsilon_spent_mean": history.last("epsilon_mean"),
     }

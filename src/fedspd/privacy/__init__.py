@@ -1,12 +1,12 @@
 """Noise, the paper's formulas, and plans. This room knows no data, no loss and no rounds.
 
-`mechanism.gaussian` in a simulation and `exact.exact_gaussian` at a real client are the only sources of noise and
+`mechanism` in a simulation and `exact.exact_gaussian` at a real client are the only sources of noise and
 the only ways from a `Query` to a `Release`; `rounding` bounds what float64 adds to a sensitivity there. `published`
 holds the paper's formulas as printed; a `Plan` ties noise, sampling and cost together.
 """
 
 from fedspd.privacy.exact import exact_gaussian
-from fedspd.privacy.mechanism import gaussian
+from fedspd.privacy.mechanism import MECHANISMS, Law, gaussian, laplace, randomized_response
 from fedspd.privacy.plan import (
     POISSON,
     WHOLE_SHARD,
@@ -21,11 +21,13 @@ from fedspd.privacy.published import Published
 from fedspd.privacy.rounding import GradientSum, gradient_rounding, steps_rounding, sum_rounding
 
 __all__ = [
+    "MECHANISMS",
     "POISSON",
     "WHOLE_SHARD",
     "WITHOUT_REPLACEMENT",
     "WITH_REPLACEMENT",
     "GradientSum",
+    "Law",
     "Plan",
     "ProvedPlan",
     "Published",
@@ -34,8 +36,10 @@ __all__ = [
     "exact_gaussian",
     "gaussian",
     "gradient_rounding",
+    "laplace",
     "plan_as_published",
     "plan_proved",
+    "randomized_response",
     "steps_rounding",
     "sum_rounding",
 ]

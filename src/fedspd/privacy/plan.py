@@ -9,6 +9,7 @@ import numpy as np
 
 from fedspd.errors import InputError
 from fedspd.privacy import published
+from fedspd.privacy.mechanism import Law
 
 WITHOUT_REPLACEMENT = "without-replacement"
 WITH_REPLACEMENT = "with-replacement"
@@ -35,6 +36,11 @@ class Plan(Protocol):
         ...
 
     @property
+    def law(self) -> str:
+        """Of the noise."""
+        ...
+
+    @property
     def delta(self) -> float:
         """The failure probability that every epsilon refers to."""
         ...
@@ -46,6 +52,10 @@ class Plan(Protocol):
 
     def noise_scale(self, clients: np.ndarray, sensitivity: Any) -> Any:
         """Noise standard deviation of each client for a query with this sensitivity."""
+        ...
+
+    def is_charged(self, participations: np.ndarray) -> np.ndarray:
+        """Whether clients that have taken part so often are charged when they do again."""
         ...
 
     def spent(self, clients: np.ndarray, participations: np.ndarray) -> np.ndarray:
@@ -66,6 +76,7 @@ class PublishedPlan:
     sampling: str
     drawn: int  # records a client draws in a round, Q b
     records: np.ndarray  # per client
+    law: Law = "gaussian"  # laplace: one round is epsilon-private, and epsilons of rounds add up
 
     relation = "replace-one"
     most_participations = None
@@ -77,16 +88,23 @@ class PublishedPlan:
 
     @property
     def noise_multiplier(self) -> float:
-        """The classic Gaussian formula."""
+        """The classic Gaussian formula; for pure privacy 1/epsilon."""
+        if self.law == "laplace":
+            return 1 / self.epsilon_per_round
         return published.classic_multiplier(self.epsilon_per_round, self.delta)
 
     def noise_scale(self, clients: np.ndarray, sensitivity: Any) -> Any:
         """The multiplier times the sensitivity; without a budget no noise, even where nothing bounds the query."""
         return 0.0 if self.guarantee == "none" else self.noise_multiplier * sensitivity
 
+    def is_charged(self, participations: np.ndarray) -> np.ndarray:
+        """Always."""
+        return np.ones(len(participations), bool)
+
     def spent(self, clients: np.ndarray, participations: np.ndarray) -> np.ndarray:
         """Theorem 1 with the *realized* number of participations in place of p T."""
-        grown = np.sqrt(participations)  # the loss of n participations is that of one times sqrt n
+        # the loss of n participations is that of one times sqrt n, and of pure ones times n
+        grown = np.asarray(participations, float) if self.law == "laplace" else np.sqrt(participations)
         return np.multiply(self._of_one[clients], grown, where=grown > 0, out=np.zeros(len(grown)))
 
     @cached_property
@@ -94,7 +112,12 @@ class PublishedPlan:
         return self.stated(self.records, np.ones(len(self.records)))
 
     def stated(self, records: Any, participations: Any) -> Any:
-        """Theorem 1 for a client with this many records; without subsampling, what the paper charges DP-ADMM."""
+        """Theorem 1 for a client with this many records; without subsampling, what the paper charges DP-ADMM.
+
+        Pure rounds add up.
+        """
+        if self.law == "laplace":
+            return self.epsilon_per_round * participations
         if self.sampling == WHOLE_SHARD:
             return published.full_batch_total_epsilon(self.epsilon_per_round, participations)
         rate = published.sampling_rate(self.sampling, self.drawn, records)
@@ -102,7 +125,14 @@ class PublishedPlan:
 
 
 def plan_as_published(
-    epsilon: float, budget: str, delta: float, sampling: str, drawn: int, records: np.ndarray, participations: float
+    epsilon: float,
+    budget: str,
+    delta: float,
+    sampling: str,
+    drawn: int,
+    records: np.ndarray,
+    participations: float,
+    law: Law = "gaussian",
 ) -> PublishedPlan:
     """Turn the paper's budget into its plan, at the average shard size (the paper's data has 32561/100).
 
@@ -114,7 +144,10 @@ def plan_as_published(
         drawn: Q b; of no use for the whole shard.
         records: per client.
         participations: expected per client, p T.
+        law: of the noise; for "laplace" the total is the sum over rounds and delta is not used.
     """
+    if budget == "total" and law == "laplace":
+        return PublishedPlan(epsilon / participations, delta, sampling, drawn, records, law)
     if budget == "total" and epsilon != inf and sampling == WHOLE_SHARD:
         epsilon = epsilon / float(published.full_batch_total_epsilon(1.0, participations))
     elif budget == "total" and epsilon != inf:
@@ -126,4 +159,4 @@ def plan_as_published(
                 'local_steps, or set privacy.budget = "round".'
             )
         epsilon = published.epsilon_per_round(epsilon, rate, participations)
-    return PublishedPlan(epsilon, delta, sampling, drawn, records)
+    return PublishedPlan(epsilon, delta, sampling, drawn, records, law)

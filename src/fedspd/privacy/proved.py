@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from fedspd.errors import InputError
-from fedspd.privacy.accounting import Event, FixedSize, Gaussian, Poisson, calibrate, spent
+from fedspd.privacy.accounting import Event, FixedSize, Gaussian, Laplace, Poisson, calibrate, spent
+from fedspd.privacy.mechanism import Law
 from fedspd.privacy.plan import POISSON, WHOLE_SHARD, WITHOUT_REPLACEMENT
 
 MOST_GROUPS = 12  # more distinct shard sizes are rounded down to a geometric grid: fewer records, larger epsilon
@@ -28,6 +29,21 @@ class Sampling:
     local_steps: int = 1  # Q
     contraction: float = 0.0  # c = γ/(γ+ρ)
     max_batch: int | None = None  # B_max, for Poisson sampling with several steps
+    law: Law = "gaussian"  # of the noise; "laplace" for the whole shard only
+    jacobian: float = 0.0  # what noise in the objective costs a round beside its size, at most
+    blocks: int = 1  # a record is used in one of so many participations
+
+    def __post_init__(self) -> None:
+        """Refuse what no event covers."""
+        if (self.law == "laplace" or self.blocks > 1) and self.scheme != WHOLE_SHARD:
+            raise InputError(
+                f"noise of pure privacy and noise that is remembered need the whole shard, got {self.scheme}; leave "
+                "algorithm.batch_size out."
+            )
+
+    def charges(self, participations: int) -> int:
+        """Of how many events so many participations consist: one for each time that some record was used."""
+        return -(-participations // self.blocks)
 
     @property
     def relation(self) -> str:
@@ -36,6 +52,8 @@ class Sampling:
 
     def event(self, records: int, noise_multiplier: float) -> Event:
         """What one participation of a client with this many records costs."""
+        if self.law == "laplace":
+            return Laplace(noise_multiplier, self.jacobian)
         if self.scheme == WHOLE_SHARD:
             return Gaussian(noise_multiplier)
         assert self.batch_size is not None
@@ -87,6 +105,15 @@ class ProvedPlan:
         """Which data sets are neighbors."""
         return self.draws.relation
 
+    @property
+    def law(self) -> Law:
+        """Of the noise."""
+        return self.draws.law
+
+    def is_charged(self, participations: np.ndarray) -> np.ndarray:
+        """Where records come in turn, once for each turn."""
+        return np.asarray(participations) % self.draws.blocks == 0
+
     @cached_property
     def noise_multipliers(self) -> np.ndarray:
         """Noise over sensitivity, of each client."""
@@ -122,7 +149,10 @@ class ProvedPlan:
     def history(self, group: int, count: int) -> list[tuple[Event, int]]:
         """Everything a client of the group has released after some participations."""
         chosen = self.groups[group]
-        return [(chosen.event, count), *([(chosen.moments, 1)] if chosen.moments is not None else [])]
+        return [
+            (chosen.event, self.draws.charges(count)),
+            *([(chosen.moments, 1)] if chosen.moments is not None else []),
+        ]
 
 
 def plan_proved(
@@ -150,7 +180,7 @@ def plan_proved(
     budgets = np.broadcast_to(np.asarray(epsilon, float), records.shape)
     sizes = _sizes_that_matter(sampling, records)
     keys, group = np.unique(np.stack([sizes, budgets]), axis=1, return_inverse=True)
-    shared = (delta, participations, moments_share, accountant)
+    shared = (delta, sampling.charges(participations), moments_share, accountant)
     groups = tuple(
         _calibrated(sampling, int(size), float(budget), *shared)
         if noise_multiplier is None

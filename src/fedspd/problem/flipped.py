@@ -1,8 +1,8 @@
 r"""The loss of labels that were flipped at random, without the bias that flipping brings.
 
-With a chance p of a flip, $\hat\ell(y) = \frac{(1-p)\,\ell(y) - p\,\ell(1-y)}{1-2p}$ has the mean $\ell$ of the true label
-(Natarajan et al. 2013). For cross-entropy $\ell(y) - \ell(1-y)$ is linear in the margin, so that
-$\hat\ell = \ell(y) - \frac{p}{1-2p}(\pm m)$ is convex, with the same curvature, for every p below one half.
+With a chance p of a flip, $\hat\ell(y) = \frac{(1-p)\,\ell(y) - p\,\ell(1-y)}{1-2p}$ has the mean $\ell$ of the true
+label (Natarajan et al. 2013). For cross-entropy $\ell(y) - \ell(1-y)$ is linear in the margin, so that $\hat\ell =
+\ell(y) - \frac{p}{1-2p}(\pm m)$ is convex, with the same curvature, for every p below one half.
 """
 
 from dataclasses import dataclass

@@ -77,7 +77,7 @@ def behind_grid(entries: Sequence[Entry]) -> Grid:
             NAMES[found.cell.deal],
             found.cell.participation,
             found.cell.epsilon,
-            found.cell.method,
+            found.cell.label,
             Measured(found.difference, found.error, 2),
             {True: "yes", False: "no", None: None}[found.more_than_one_error],
         )
@@ -113,7 +113,7 @@ def epsilon_charts(entries: Sequence[Entry], central: tuple[float, float]) -> tu
         series = []
         for method in dict.fromkeys(e.cell.method for e in here):
             own = sorted((e for e in here if e.cell.method == method), key=lambda e: e.cell.epsilon)
-            series.append(_series(method, [e.cell.epsilon for e in own], [e.accuracy for e in own]))
+            series.append(_series(own[0].cell.label, [e.cell.epsilon for e in own], [e.accuracy for e in own]))
         title = f"{NAMES[deal]}, {SHARES[share]}"
         references = (("central, no privacy", central[0]),)
         charts.append(
@@ -133,7 +133,7 @@ def bytes_charts(entries: Sequence[Entry]) -> tuple[Chart, ...]:
         here = [e for e in entries if (e.cell.deal, e.cell.participation, e.cell.epsilon) == (deal, share, budget)]
         series = tuple(
             _series(
-                e.cell.method, _megabytes(e), list(100 * np.array([r.history["test_accuracy"] for r in e.results]).T)
+                e.cell.label, _megabytes(e), list(100 * np.array([r.history["test_accuracy"] for r in e.results]).T)
             )
             for e in here
         )
@@ -148,7 +148,7 @@ def _row(entry: Entry) -> tuple[Cell, ...]:
         NAMES[cell.deal],
         cell.participation,
         None if cell.epsilon == inf else cell.epsilon,
-        cell.method,
+        cell.label,
         _measured(entry.accuracy, 2),
         _measured(entry.values("test_loss"), 4),
         round(float(entry.values("bytes_uploaded").mean()) / 1e6, 3),
@@ -195,4 +195,4 @@ def _situation(entry: Entry) -> tuple[int, int, float]:
 def _name(entry: Entry) -> str:
     cell = entry.cell
     budget = "without privacy" if cell.epsilon == inf else f"epsilon {cell.epsilon:g}"
-    return f"{NAMES[cell.deal]}, {SHARES[cell.participation]}, {budget}: {cell.method}"
+    return f"{NAMES[cell.deal]}, {SHARES[cell.participation]}, {budget}: {cell.label}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedspd.algorithms import label as method_label
 from fedspd.errors import InputError
 from fedspd.experiment import Run
 from fedspd.report.numbers import reported
@@ -51,8 +52,9 @@ def run_charts(summary: Mapping[str, Any], history: History | Mapping[str, np.nd
 def run_figure(run: Run) -> "Figure":
     """The charts of a finished run side by side."""
     summary = run.summary
+    name = summary["algorithm"]
     title = (
-        f"{summary['algorithm']}: {summary['clients']} clients, {summary['participants']} per round, "
+        f"{method_label(name, name)}: {summary['clients']} clients, {summary['participants']} per round, "
         f"seed {summary['seed']}"
     )
     return draw(run_charts(summary, run.history), title)

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from fedspd.algorithms import label
 from fedspd.config import changed
 from fedspd.report.figures import DIAGNOSTIC, ROUND
 from fedspd.report.page import Chart, Grid, Page, Section, Series
 from fedspd.results import environment
-from fedspd.studies import PROTOCOL, Reproduced, Verdict
+from fedspd.studies import PROTOCOL, Lines, Reproduced, Verdict
 
 VARIANTS = {"published": "as published", "proved": "proved"}
 STATEMENTS = {
@@ -46,7 +47,7 @@ def reproduction_page(reproduced: Sequence[Reproduced], verdicts: Sequence[Verdi
         sections=tuple(sections),
         configurations=tuple(
             (
-                f"{item.study.figure}, {item.study.name}: {lines.curve.label}",
+                f"{item.study.figure}, {item.study.name}: {_name(lines)}",
                 tomli_w.dumps(changed(lines.curve.config, lines.chosen).to_dict()),
             )
             for item in reproduced
@@ -79,12 +80,12 @@ def study_charts(item: Reproduced) -> tuple[Chart, ...]:
     """Accuracy and ALFV against rounds, or the total loss."""
     panel = f"{item.study.title} ({VARIANTS[item.study.variant]})"
     if item.study.measure == "privacy":
-        series = tuple(Series(lines.curve.label, _floats(lines.rounds), _floats(lines.loss)) for lines in item.lines)
+        series = tuple(Series(_name(lines), _floats(lines.rounds), _floats(lines.loss)) for lines in item.lines)
         note = "Of a client that took part in its share of the rounds."
         return (Chart(panel, ROUND, "total epsilon", series, markers=True, note=note),)
     majority = 100 * item.lines[0].results[0].summary["majority_accuracy"]
-    accuracy = tuple(_band(lines.curve.label, 100 * lines.column("test_accuracy")) for lines in item.lines)
-    alfv = tuple(_band(lines.curve.label, lines.column("alfv_per_client")) for lines in item.lines)
+    accuracy = tuple(_band(_name(lines), 100 * lines.column("test_accuracy")) for lines in item.lines)
+    alfv = tuple(_band(_name(lines), lines.column("alfv_per_client")) for lines in item.lines)
     return (
         Chart(f"{panel}: accuracy", ROUND, "test accuracy, %", accuracy, (("majority class", majority),)),
         Chart(f"{panel}: ALFV", ROUND, "augmented Lagrangian per client", alfv, note=DIAGNOSTIC),
@@ -114,7 +115,7 @@ def _figure_section(figure: str, items: list[Reproduced], seeds: int) -> Section
 
 def _tuned_grid(items: list[Reproduced]) -> Grid:
     rows = tuple(
-        (item.study.title, VARIANTS[item.study.variant], lines.curve.label, _settings(lines.chosen))
+        (item.study.title, VARIANTS[item.study.variant], _name(lines), _settings(lines.chosen))
         for item in items
         for lines in item.lines
         if lines.chosen
@@ -131,12 +132,17 @@ def _about_verdicts(seeds: int) -> tuple[str, ...]:
     )
 
 
-def _band(label: str, values: np.ndarray) -> Series:
+def _name(lines: Lines) -> str:
+    """What a curve is called: a reconstruction says so."""
+    return label(lines.curve.config.algorithm.name, lines.curve.label)
+
+
+def _band(name: str, values: np.ndarray) -> Series:
     """Mean over seeds with one standard error around it."""
     mean = values.mean(axis=0)
     error = values.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.zeros_like(mean)
     rounds = _floats(np.arange(1, values.shape[1] + 1))
-    return Series(label, rounds, _floats(mean), _floats(mean - error), _floats(mean + error))
+    return Series(name, rounds, _floats(mean), _floats(mean - error), _floats(mean + error))
 
 
 def _floats(values: np.ndarray | None) -> tuple[float, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fedspd.algorithms import label
 from fedspd.errors import InputError
 from fedspd.report.figures import DIAGNOSTIC, run_charts
 from fedspd.report.numbers import reported
@@ -58,8 +59,9 @@ def _checked(run: RecordedRun) -> Page:
 def _single(run: RecordedRun) -> Page:
     summary = run.summary
     accuracy, lagrangian, privacy = run_charts(summary, run.history)
+    name = summary["algorithm"]
     about = (
-        f"{summary['algorithm']}: {summary['clients']} clients, {summary['participants']} per round, "
+        f"{label(name, name)}: {summary['clients']} clients, {summary['participants']} per round, "
         f"{summary['rounds']} rounds, seed {summary['seed']}."
     )
     stopped = (f"Stopped {summary['stopped']}.",) if summary["stopped"] else ()
@@ -180,7 +182,9 @@ def _label(key: str) -> str:
 
 
 def _cell(key: str, value: Any) -> Cell:
-    """A number as people read it: shares of accuracy in percent, bounds on epsilon rounded up."""
+    """A value as people read it: shares of accuracy in percent, bounds on epsilon rounded up, what is reconstructed."""
+    if key == "algorithm":
+        return label(value, value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float) and "accuracy" in key:

@@ -29,7 +29,7 @@ def sweep_figure(sweep: Sweep, points: Sequence[Point], metric: str) -> "Figure"
     for axes in figure.axes:
         axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
         if len(_finite(across)) <= MOST_TICKS:
-            axes.set_xticks(_finite(across), [_short(value) for value in _finite(across)])
+            axes.set_xticks(_finite(across), [_short(across.name, value) for value in _finite(across)])
             axes.minorticks_off()
     inside = figure.axes[0].get_legend()
     if inside is not None:  # many lines would hide behind it
@@ -67,7 +67,7 @@ def left_out(sweep: Sweep) -> str:
 
 def named(settings: Mapping[str, Any]) -> str:
     """Settings in a few words: without their section, and the name of a method alone."""
-    keys = ((name.partition(".")[2], _short(value)) for name, value in settings.items())
+    keys = ((name.partition(".")[2], _short(name, value)) for name, value in settings.items())
     return ", ".join(text if key == "name" else f"{key} {text}" for key, text in keys)
 
 
@@ -174,5 +174,5 @@ def _diagnostic(metric: str) -> str:
     return DIAGNOSTIC if metric == "criterion" or HISTORY.get(metric) == "diagnostic" else ""
 
 
-def _short(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(shown_value(value))
+def _short(name: str, value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(shown_value(name, value))

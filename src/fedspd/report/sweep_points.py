@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fedspd.algorithms import label as method_label
 from fedspd.report.page import Cell, Grid, Measured
 from fedspd.studies.rows import Row
 from fedspd.studies.sweep import Sweep
@@ -77,7 +78,7 @@ def points_grid(sweep: Sweep, points: Sequence[Point], metric: str) -> Grid:
     marked = set(best(sweep, points, metric))
     rows = tuple(
         (
-            *map(shown_value, point.settings.values()),
+            *(shown_value(name, value) for name, value in point.settings.items()),
             *(column[place] for column in columns),
             "yes" if place in marked else None,
         )
@@ -97,8 +98,10 @@ def note(sweep: Sweep, metric: str, chosen: bool) -> str:
     return " ".join((means, *((best_of, *worth) if chosen else ()), NOT_CHARGED))
 
 
-def shown_value(value: Any) -> Cell:
+def shown_value(name: str, value: Any) -> Cell:
     """A setting in a table or a legend."""
+    if name == "algorithm.name":
+        return method_label(value, value)
     return str(value).lower() if isinstance(value, bool) else value
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
+from fedspd.algorithms import label
 from fedspd.report.numbers import rounded
 
 
@@ -43,7 +44,7 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     table.add_column()
     measured = summary["convergence"]
     rows = {
-        "algorithm": summary["algorithm"],
+        "algorithm": label(summary["algorithm"], summary["algorithm"]),
         "clients": f"{summary['clients']} ({summary['participants']} per round, {summary['rounds']} rounds)",
         "test accuracy": f"{100 * summary['test_accuracy']:.2f} %"
         f"  (averaged over the last rounds {100 * summary['test_accuracy_average']:.2f} %, "

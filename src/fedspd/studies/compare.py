@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fedspd.algorithms import label
 from fedspd.config import Config, changed, load
 from fedspd.data import prepare
 from fedspd.errors import InputError
@@ -56,6 +57,11 @@ class Cell:
     participation: str
     epsilon: float  # inf: without privacy
     method: str
+
+    @property
+    def label(self) -> str:
+        """What tables and figures call the method."""
+        return label(str((PRIVATE | BY_RULE | OPEN)[self.method]["algorithm.name"]), self.method)
 
 
 @dataclass(frozen=True)

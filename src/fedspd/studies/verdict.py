@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedspd.algorithms import label
 from fedspd.studies.reproduce import Lines, Reproduced
 
 LEVEL = 0.05
@@ -138,8 +139,13 @@ def _mean(values: np.ndarray, digits: int = 2) -> str:
     return f"{values.mean():.{digits}f} ± {error:.{digits}f}"
 
 
+def _name(lines: Lines, words: str = "") -> str:
+    """What a curve, or the method behind it, is called: a reconstruction says so."""
+    return label(lines.curve.config.algorithm.name, words or lines.curve.label)
+
+
 def _per_curve(study: Reproduced, values: np.ndarray, unit: str, digits: int = 2) -> str:
-    cells = [f"{lines.curve.label}: {_mean(values[:, i], digits)}" for i, lines in enumerate(study.lines)]
+    cells = [f"{_name(lines)}: {_mean(values[:, i], digits)}" for i, lines in enumerate(study.lines)]
     return "; ".join(cells) + f" {unit}"
 
 
@@ -193,7 +199,7 @@ def _beats_the_others(evidence: Evidence) -> list[Verdict]:
             measured = f"{_mean(own)} against {_mean(other)} %, difference {_mean(own - other)}"
             if evidence.variant == "published":
                 measured += f" (tuned: {_mean(final_accuracy(study.line('FedSPD-DP tuned')))})"
-            claim = f"FedSPD-DP beats {rival} at epsilon {epsilon} per round"
+            claim = f"FedSPD-DP beats {_name(study.line(rival))} at epsilon {epsilon} per round"
             rows.append(evidence.tested(claim, "Fig. 5", measured, "paired t", _above([own - other])))
     return rows
 
@@ -204,8 +210,9 @@ def _fedavg_degrades_most(evidence: Evidence) -> list[Verdict]:
     pairs["FedSPD-DP"] = (evidence.own("fig5/1"), evidence.own("fig5/0.1"))
     drops = {name: final_accuracy(high) - final_accuracy(low) for name, (high, low) in pairs.items()}
     leads = [drops["DP-FedAvg"] - drop for name, drop in drops.items() if name != "DP-FedAvg"]
-    measured = "loss from epsilon 1 to 0.1: " + "; ".join(f"{name}: {_mean(drop)}" for name, drop in drops.items())
-    claim = "DP-FedAvg degrades most when epsilon is small"
+    cells = [f"{_name(pairs[name][0], name)}: {_mean(drop)}" for name, drop in drops.items()]
+    measured = "loss from epsilon 1 to 0.1: " + "; ".join(cells)
+    claim = f"{_name(weak.line('DP-FedAvg'))} degrades most when epsilon is small"
     return [evidence.tested(claim, "Fig. 5", f"{measured} points", "paired t, all others", _above(leads))]
 
 

@@ -66,7 +66,7 @@ def test_normals_have_deviation_one_and_not_two_percent_more_or_less_and_are_fre
     from fedspd.engine.compiled import draws
 
     with session():
-        normals = np.asarray(jax.vmap(lambda key: draws.normals(key, (8, 2), "float32"))(keys(20_000)), float)
+        normals = np.asarray(jax.vmap(lambda key: draws.unit_noise(key, "gaussian", (8, 2), "float32"))(keys(20_000)), float)
     flat = normals.reshape(20_000, 16)
     squares = (flat**2).sum()
     assert stats.chi2(flat.size).sf(squares) > 1e-4

@@ -18,9 +18,13 @@ def key(seed: Any, round: Any, client: Any) -> Any:
     return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), round), client)
 
 
-def normals(key: Any, matrix: tuple[int, int], kind: Any) -> Any:
-    """Standard normal draws shaped like a weight matrix."""
-    return jax.random.normal(jax.random.fold_in(key, 1), matrix, kind)
+def unit_noise(key: Any, law: str, shape: tuple[int, ...], kind: Any) -> Any:
+    """Noise of scale 1, as `engine.draws.unit_noise`: each matrix of the last two axes has the law."""
+    normals = jax.random.normal(jax.random.fold_in(key, 1), shape, kind)
+    if law == "gaussian":
+        return normals
+    lengths = jax.random.gamma(jax.random.fold_in(key, 3), shape[-2] * shape[-1], shape[:-2], kind)
+    return normals * (lengths[..., None, None] / jnp.linalg.norm(normals, axis=(-2, -1), keepdims=True))
 
 
 def without_replacement(keys: Any, sizes: Any, count: int) -> Any:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedspd.algorithms.base import draws_shape
 from fedspd.engine.compiled.numbers import take_apart
 from fedspd.engine.draws import NOBODY
 from fedspd.engine.simulate import Draw
@@ -29,6 +30,8 @@ class Shape(NamedTuple):
     batch: int  # records of a step at most
     width: int  # records of a shard at most
     kind: str  # type of numbers on the clients
+    noise: tuple[int, ...]  # shape of a participant's unit draws
+    law: str  # of the noise
     points: bool  # whether the participants' points are wanted
     tested: int  # records that models are measured on
 
@@ -46,7 +49,7 @@ class Turns(NamedTuple):
     scale: Any
     present: Any
     records: Any = None  # (rounds, places, steps, batch) where draws are handed in
-    normals: Any = None
+    noise: Any = None
 
 
 class Lane(NamedTuple):
@@ -68,7 +71,8 @@ def shape_of(simulation: Simulation, kind: Any, handed_in: bool) -> Shape:
         width = 0  # such draws never look at a whole shard
     return Shape(
         take_apart(algorithm).form, shards.clients, simulation.participants, simulation.rounds, simulation.matrix,
-        drawing, steps, batch, width, np.dtype(kind).name, simulation.lagrangian,
+        drawing, steps, batch, width, np.dtype(kind).name, draws_shape(algorithm, simulation.matrix),
+        simulation.plan.law, simulation.lagrangian,
         len(simulation.test),
     )  # fmt: skip
 
@@ -128,9 +132,9 @@ def _turns(simulation: Simulation, played: Sequence[Turn], shape: Shape, base: i
 
 def _handed_in(turns: Turns, played: Sequence[Turn], shape: Shape, drawn: Draw) -> Turns:
     records = np.full((shape.rounds, shape.places, shape.steps, shape.batch), NOBODY, np.int32)
-    normals = np.zeros((shape.rounds, shape.places, *shape.matrix), shape.kind)
+    noise = np.zeros((shape.rounds, shape.places, *shape.noise), shape.kind)
     for number, turn in enumerate(played):
         given = drawn(turn.round, turn.chosen)
         records[number, : len(turn.chosen), :, : given.records.shape[-1]] = given.records
-        normals[number, : len(turn.chosen)] = given.normals
-    return turns._replace(records=records, normals=normals)
+        noise[number, : len(turn.chosen)] = given.noise
+    return turns._replace(records=records, noise=noise)

@@ -14,8 +14,8 @@ from fedspd.engine.compiled.numbers import put_together
 from fedspd.engine.diagnostics import right
 from fedspd.engine.draws import NOBODY
 from fedspd.engine.round import play
-from fedspd.privacy import gaussian
-from fedspd.typing import Batches
+from fedspd.privacy import MECHANISMS
+from fedspd.typing import Argmin, Batches, Query, Release
 
 BLOCK = 256  # participants whose draws are made together on a CPU
 AHEAD = 1 << 23  # normals of a lane that are drawn before its first round, 32 MiB
@@ -47,8 +47,8 @@ def all_rounds(
     turns = lane.turns
     if turns.records is None and shape.drawing != "whole shard":
         turns = turns._replace(records=_ahead(shape, lane.seed, turns, _records))
-    if turns.normals is None and shape.rounds * shape.places * prod(shape.matrix) <= AHEAD:
-        turns = turns._replace(normals=_ahead(shape, lane.seed, turns, _normals))
+    if turns.noise is None and shape.rounds * shape.places * prod(shape.noise) <= AHEAD:
+        turns = turns._replace(noise=_ahead(shape, lane.seed, turns, _noise))
     start = put_together(shape.form, lane.numbers, turns.inverse_steps[0]).start(
         jnp.zeros((shape.clients, *shape.matrix), shape.kind)
     )
@@ -66,13 +66,16 @@ def _round(
     heard = jax.tree.map(lambda value: jnp.asarray(value, shape.kind), told)
     states, previous = jax.tree.map(lambda table: table[turn.row], (clients, replies))
     keys = jax.vmap(partial(draws.key, lane.seed, turn.round))(turn.client)
-    noise = turn.normals
+    noise = turn.noise
     if noise is None:
-        noise = _normals(shape, keys, turn.size)
+        noise = _noise(shape, keys, turn.size)
     batches = _batches(shape, turn, keys, features, labels)
-    perturb = partial(gaussian, scale=turn.scale[:, None, None], normals=noise)
+
+    def perturb(query: Query | Argmin, drawn: Any) -> Release:
+        return MECHANISMS[shape.law](query, turn.scale[:, None, None], drawn)
+
     # a compiler would otherwise compute what was played anew for each of its uses
-    played = jax.lax.optimization_barrier(play(algorithm, heard, states, batches, perturb))
+    played = jax.lax.optimization_barrier(play(algorithm, heard, states, batches, perturb, noise))
     present = collect(turn.present).astype(jnp.float64)
     precise = (collect(stack).astype(jnp.float64) for stack in (played.replies, previous))
     merged = algorithm.merge(server, told, *precise, present)
@@ -115,9 +118,9 @@ def _records(shape: Shape, keys: Any, sizes: Any) -> Any:
     return drawn.reshape(-1, shape.steps, shape.batch)
 
 
-def _normals(shape: Shape, keys: Any, sizes: Any) -> Any:
-    """(participants, columns, outputs)."""
-    return jax.vmap(lambda key: draws.normals(key, shape.matrix, shape.kind))(keys)
+def _noise(shape: Shape, keys: Any, sizes: Any) -> Any:
+    """(participants, ..., columns, outputs), of scale 1."""
+    return jax.vmap(lambda key: draws.unit_noise(key, shape.law, shape.noise, shape.kind))(keys)
 
 
 def _batches(shape: Shape, turn: Turns, keys: Any, features: Any, labels: Any) -> Batches:

@@ -47,14 +47,14 @@ def simulate_together(
     Args:
         simulations: what to run.
         gate: a ledger; every round of every simulation is charged before the first is played.
-        kind: type of numbers on the clients; the server's are float64.
+        kind: type of numbers on the clients; the server's are float64, and clients' too where a method is exact.
         drawn: draws handed in, in place of the device's own.
     """
     groups: dict[Shape, list[Ready]] = {}
     for number, simulation in enumerate(simulations):
         simulation.check()
         check_claims(simulation.algorithm, simulation.plan)
-        shape = shape_of(simulation, kind, drawn is not None)
+        shape = shape_of(simulation, np.float64 if simulation.algorithm.exact else kind, drawn is not None)
         books = Books(simulation.plan, simulation.shards.clients, gate, simulation.spent_every_round)
         ready = Ready(number, simulation, books, list(turns(simulation, books)))
         require_rounds(ready.played)

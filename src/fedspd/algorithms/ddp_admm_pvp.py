@@ -1,0 +1,122 @@
+r"""DDP-ADMM with primal variable perturbation, PVP (Zhang and Zhu 2017, doi 10.1109/TIFS.2016.2607691).
+
+ADMM on a graph with exact sub-problems; the noise is added to the minimizer. All clients, every round:
+
+    λ_i <- λ_i + η/2 Σ_j (V_i - V_j)                                  over the neighbors j, of the last V
+    f_i  = argmin F_i(f) + 2 λ_i·f + η Σ_j ‖f - (c_i + V_j)/2‖²       the only access to the records
+    V_i  = f_i + b,   b of density ∝ exp(-‖b‖/s)
+
+with $c_i$ the client's own last $f_i$, as published, or its $V_i$. On a star the neighbors are all others. Needs a
+smooth objective.
+
+Released: $V_i$. Kept un-noised as published: $f_i$, hence `Private`.
+Claimed as published: α-DP of one round, $s = 2G/(m\mu\alpha)$ with μ the regularizer's strength; **as published**,
+since the hidden $f_i$ feeds all later rounds. No total.
+Claimed here, with $c_i = V_i$: **proved**, with the sensitivity $2G/(m(\mu + 2\eta V_i))$, which counts the curvature
+of the augmented Lagrangian too; rounds compose as pure releases.
+"""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any, NamedTuple
+
+import fedspd.algorithms.consensus as consensus
+from fedspd.algorithms.base import PrimalDual
+from fedspd.algorithms.consensus import Neighbors, Network
+from fedspd.algorithms.objective_noise import strength
+from fedspd.errors import InputError
+from fedspd.privacy.sensitivity import RECORD_MOVES
+from fedspd.problem import Objective, check_exact, minimize
+from fedspd.typing import Array, Batches, Private, Query, Release
+
+
+class Perturbed(NamedTuple):
+    """What a client carries."""
+
+    weights: Array  # V_i
+    dual: Array  # λ_i
+    own: Any  # where it is hidden, f_i as `Private`; else V_i
+
+
+@dataclass(frozen=True)
+class DDPADMMPrimal:
+    """Exact ADMM with noise on the minimizer."""
+
+    objective: Objective
+    network: Network
+    penalty: float  # 2 η V̄
+    row_norm: float | None  # every feature row is at most this long; None: as published
+
+    relation = "replace-one"
+    law = "laplace"
+    exact = True
+    releases = 1
+    local_steps = 1
+    keeps_replies = True
+
+    def __post_init__(self) -> None:
+        """Check that sub-problems are solved exactly, and that the published sensitivity is finite."""
+        check_exact(self.objective)
+        if self.row_norm is None and strength(self.objective) == 0:
+            raise InputError(
+                "ddp-admm-pvp-published divides its noise by the regularizer's strength, got none; set "
+                "problem.regularizer = squared-l2."
+            )
+
+    @property
+    def guarantee(self) -> str:
+        """Proved where nothing is hidden."""
+        if self.row_norm is None:
+            return "as published" if self.objective.clip_norm < inf else "none"
+        return "proved" if self.objective.gradient_bound(self.row_norm) < inf else "none"
+
+    def start(self, zeros: Array) -> tuple[Array, Perturbed, Array]:
+        """All zero: public."""
+        return self.network.start(zeros), Perturbed(zeros, zeros, self._hidden(zeros)), zeros
+
+    def broadcast(self, server: Array, round: Any) -> Neighbors:
+        """Everybody's last weights, as the network has it."""
+        return self.network.tell(server, self.penalty)
+
+    def query(self, told: Neighbors, client: Perturbed, batches: Batches) -> tuple[Query, Private[Any] | None]:
+        """The minimizer of the client's augmented Lagrangian."""
+        heard = self.network.listen(told, client.weights)
+        own = client.own.value if self.row_norm is None else client.weights
+        pull = consensus.pull(heard, self._dual(told, client), own)
+        curvature = 2 * heard.edge * heard.degree
+        records = batches.features[:, 0, ...], batches.labels[:, 0, ...], batches.divisors
+        least = minimize(self.objective, own, curvature, pull, *records)
+        return Query(least.weights, least.clipped), Private(least.weights) if self.row_norm is None else None
+
+    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
+        """How far one record moves the minimizer; as published, as if only the regularizer held it."""
+        if self.row_norm is None:
+            return 2 * self.objective.clip_norm / (batch_sizes * strength(self.objective))
+        curvature = strength(self.objective) + self.penalty * self.network.least_share
+        return RECORD_MOVES[self.relation] * self.objective.gradient_bound(self.row_norm) / (batch_sizes * curvature)
+
+    def settle(
+        self, told: Neighbors, client: Perturbed, release: Release, kept: Private[Any] | None
+    ) -> tuple[Perturbed, Array]:
+        """The dual step with what was heard; the reply is the release."""
+        own = release.value if kept is None else kept
+        return Perturbed(release.value, self._dual(told, client), own), release.value
+
+    def _hidden(self, own: Array) -> Any:
+        return Private(own) if self.row_norm is None else own
+
+    def _dual(self, told: Neighbors, client: Perturbed) -> Any:
+        heard = self.network.listen(told, client.weights)
+        return consensus.dual_step(heard, client.dual, client.weights, heard.edge)
+
+    def merge(self, server: Array, told: Neighbors, replies: Array, previous: Array, present: Array) -> Array:
+        """Everybody's new weights, or their mean."""
+        return self.network.merge(server, replies, previous, present)
+
+    def model(self, server: Array) -> Array:
+        """The mean of all clients."""
+        return self.network.model(server)
+
+    def local_point(self, client: Perturbed) -> PrimalDual:
+        """The released weights and the dual, in the sign and size of the paper's augmented Lagrangian."""
+        return PrimalDual(client.weights, -2 * client.dual)

@@ -1,0 +1,117 @@
+r"""DP-LR-ADMM: randomized labels and perturbed ADMM (Wang, Ishii, Du, Cheng and Chen 2020, arXiv 1908.01059).
+Known here by its abstract and tables: a **reconstruction**.
+
+Before the first round every label is flipped with chance $1/(1+e^{\epsilon_y})$
+(`privacy.mechanism.randomized_response`), and the loss is corrected for it (`problem.losses.FlippedLabels`). Then
+ADMM on a graph, all clients, every round:
+
+    λ_i <- λ_i + η/2 Σ_j (V_i - V_j)                                          over the neighbors j, of the last V
+    f_i  = argmin F_i(f) + (h_i/m)·f + 2 λ_i·f + η Σ_j ‖f - (V_i + V_j)/2‖²   the only access to the records
+    V_i  = f_i + N(0, σ²)
+
+with $h_i \sim N(0, \tau^2 G^2)$ drawn once: "combined" noise in the objective and on the primal. On a star the
+neighbors are all others. Needs a smooth objective. Published noise decays from round to round; here all rounds have
+the same share of the budget.
+
+Released: $V_i$. Remembered: $h_i$, which is secret but no function of the records.
+Claimed as published: labels are $\epsilon_y$-private even from their own server; a total for the rest.
+Claimed here: **proved** (ε, δ)-DP of whole records over all rounds, by the noise on $f_i$ alone, with the sensitivity
+$2G/(m(\mu + 2\eta V_i))$; the flipped labels and $h_i$ are not counted on, and protect besides.
+"""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any, NamedTuple
+
+import fedspd.algorithms.consensus as consensus
+from fedspd.algorithms.base import PrimalDual
+from fedspd.algorithms.consensus import Neighbors, Network
+from fedspd.algorithms.objective_noise import strength
+from fedspd.privacy.sensitivity import RECORD_MOVES
+from fedspd.problem import Objective, check_exact, minimize
+from fedspd.typing import Array, Batches, Query, Release
+
+
+class Tilted(NamedTuple):
+    """What a client carries: functions of its releases, and its own draw."""
+
+    weights: Array  # V_i
+    dual: Array  # λ_i
+    tilt: Array  # h_i in units of τ G
+    begun: Array  # 0 before the draw, 1 after it
+
+
+@dataclass(frozen=True)
+class DPLRADMM:
+    """Exact ADMM on flipped labels, with noise drawn once in the objective and anew on every minimizer."""
+
+    objective: Objective  # its loss is corrected for flipped labels
+    network: Network
+    penalty: float  # 2 η V̄
+    row_norm: float  # every feature row is at most this long
+    tilting: float = 1.0  # τ
+
+    relation = "replace-one"
+    law = "gaussian"
+    exact = True
+    releases = 1
+    more_draws = 1
+    local_steps = 1
+    keeps_replies = True
+
+    def __post_init__(self) -> None:
+        """Check that sub-problems are solved exactly."""
+        check_exact(self.objective)
+
+    @property
+    def guarantee(self) -> str:
+        """Without clipping or bounded slopes nothing is bounded."""
+        return "proved" if self.objective.gradient_bound(self.row_norm) < inf else "none"
+
+    def start(self, zeros: Array) -> tuple[Array, Tilted, Array]:
+        """All zero: public."""
+        return self.network.start(zeros), Tilted(zeros, zeros, zeros, zeros[:, :1, :1]), zeros
+
+    def broadcast(self, server: Array, round: Any) -> Neighbors:
+        """Everybody's last weights, as the network has it."""
+        return self.network.tell(server, self.penalty)
+
+    def stir(self, client: Tilted, draws: Array) -> tuple[Tilted, Array]:
+        """The first draw of the first round is kept for good."""
+        tilt = client.begun * client.tilt + (1 - client.begun) * draws[:, 1, ...]
+        return client._replace(tilt=tilt, begun=0 * client.begun + 1), draws[:, 0, ...]
+
+    def query(self, told: Neighbors, client: Tilted, batches: Batches) -> tuple[Query, None]:
+        """The minimizer of the client's tilted augmented Lagrangian."""
+        heard = self.network.listen(told, client.weights)
+        bound = self.objective.gradient_bound(self.row_norm)
+        tilt = self.tilting * bound * client.tilt / batches.divisors[:, None, None]
+        pull = consensus.pull(heard, self._dual(told, client), client.weights) - tilt
+        records = batches.features[:, 0, ...], batches.labels[:, 0, ...], batches.divisors
+        least = minimize(self.objective, client.weights, 2 * heard.edge * heard.degree, pull, *records)
+        return Query(least.weights, least.clipped), None
+
+    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
+        """How far one record moves the minimizer."""
+        curvature = strength(self.objective) + self.penalty * self.network.least_share
+        return RECORD_MOVES[self.relation] * self.objective.gradient_bound(self.row_norm) / (batch_sizes * curvature)
+
+    def settle(self, told: Neighbors, client: Tilted, release: Release, kept: None) -> tuple[Tilted, Array]:
+        """The dual step with what was heard; the reply is the release."""
+        return client._replace(weights=release.value, dual=self._dual(told, client)), release.value
+
+    def _dual(self, told: Neighbors, client: Tilted) -> Any:
+        heard = self.network.listen(told, client.weights)
+        return consensus.dual_step(heard, client.dual, client.weights, heard.edge)
+
+    def merge(self, server: Array, told: Neighbors, replies: Array, previous: Array, present: Array) -> Array:
+        """Everybody's new weights, or their mean."""
+        return self.network.merge(server, replies, previous, present)
+
+    def model(self, server: Array) -> Array:
+        """The mean of all clients."""
+        return self.network.model(server)
+
+    def local_point(self, client: Tilted) -> PrimalDual:
+        """The released weights and the dual, in the sign and size of the paper's augmented Lagrangian."""
+        return PrimalDual(client.weights, -2 * client.dual)

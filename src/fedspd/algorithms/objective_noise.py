@@ -1,0 +1,59 @@
+r"""Noise in the objective: a client's sub-problem, minimized exactly under a random linear term (Chaudhuri et al.
+2011).
+
+    x̃ = argmin F_i(x) + μ/2 ‖x‖² - ⟨p, x⟩ + ⟨b, x⟩,    b random
+
+Released: x̃ itself. From it $b = p - \nabla F_i(\tilde x) - \mu\tilde x$, so two shards that differ in one record
+release the same x̃ under noises that differ by $2G/m$ at most, and densities differ by that of the noise
+times a ratio of determinants. Losses of one margin are convex, so each record adds a matrix of rank one that is
+positive and at most $L/m$ to the second derivative, and that ratio is between $(1+a)^{-1}$ and $1+a$,
+$a = L/(m\mu')$, $\mu'$ the curvature without the records (`docs/privacy.md`).
+"""
+
+from math import log
+from typing import Any
+
+from fedspd.problem import Objective, SquaredL2, minimize
+from fedspd.typing import Argmin, Array, Batches
+
+
+def perturbed_minimum(objective: Objective, start: Array, curvature: Any, pull: Array, batches: Batches) -> Argmin:
+    """The sub-problem of stacked clients on their whole shards, for noise on its linear term.
+
+    Args:
+        objective: the client's loss and regularizer.
+        start: where the search begins.
+        curvature: μ.
+        pull: p.
+        batches: one step, the whole shard.
+    """
+    records = batches.features[:, 0, ...], batches.labels[:, 0, ...], batches.divisors
+
+    def under(noise: Array) -> Array:
+        return minimize(objective, start, curvature, pull - noise, *records).weights
+
+    def slope(weights: Array) -> Array:
+        own = objective.gradient(weights, *records).mean + objective.regularizer.subgradient(weights)
+        return own + curvature * weights - pull
+
+    return Argmin(under, slope, objective.gradient(start, *records).clipped)
+
+
+def determinant_loss(objective: Objective, row_norm: float, batch_size: float, curvature: float) -> float:
+    r"""$\ln(1 + L/(m\mu'))$: what noise in the objective costs beside the size of the noise, at most.
+
+    Args:
+        objective: its loss and its regularizer, whose strength is part of $\mu'$.
+        row_norm: every feature row is at most this long.
+        batch_size: $m$, the least that a client divides its sum by.
+        curvature: $\mu$, the least of all rounds and clients.
+
+    Guarantees:
+        An upper bound of the log of the ratio of determinants for replace-one neighbors, at any weights.
+    """
+    return log(1 + objective.smoothness(row_norm) / (batch_size * (curvature + strength(objective))))
+
+
+def strength(objective: Objective) -> float:
+    """The strong convexity that the regularizer gives."""
+    return objective.regularizer.strength if isinstance(objective.regularizer, SquaredL2) else 0.0

@@ -1,0 +1,105 @@
+r"""Private ADMM by fixed-point iterations, federated (Cyffers, Bellet and Basu, ICML 2023, arXiv 2302.12559).
+
+A noised averaged operator: client i of the participants, with its $u_i$ and the server's z,
+
+    x_i  = prox_{f_i/ρ}(2z - u_i)                                        the only access to the records
+    u_i <- u_i + 2λ (x_i - z) + N(0, σ²)
+    z    = prox_{R/ρ}(mean of the latest u_i of all clients)
+
+with relaxation λ in (0, 1]; λ = 1/2 is the Douglas-Rachford splitting behind ADMM. The mean of all $u_i$ is kept and
+its proximal point sent, which the published code's update of z equals where there is no regularizer.
+
+Released: $u_i$, all that a client carries.
+Claimed as published: a person is one client with one record, whose $x_i - z$ is clipped; Rényi DP, locally and, with
+amplification by subsampling and by iteration, centrally.
+Claimed here: **proved** for records of clients that have many, without clipping $x_i$: one record moves the exact
+proximal point by $2G/(m\rho)$, hence $u_i$ by $4\lambda G/(m\rho)$. No amplification is claimed: the server sees all
+of it.
+"""
+
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any, NamedTuple
+
+from fedspd.algorithms.base import PrimalDual, Told, mean_of_latest
+from fedspd.privacy.sensitivity import RECORD_MOVES
+from fedspd.problem import Objective, Unregularized, check_exact, minimize
+from fedspd.typing import Array, Batches, Query, Release, array_namespace
+
+
+class Anchored(NamedTuple):
+    """What a client carries: its release, and what follows from it for diagnostics."""
+
+    anchor: Array  # u_i
+    weights: Array  # x_i with its noise
+    dual: Array
+
+
+@dataclass(frozen=True)
+class PrivateADMM:
+    """Relaxed Douglas-Rachford splitting with exact proximal steps."""
+
+    objective: Objective
+    clients: int  # N
+    penalty: float  # ρ
+    row_norm: float  # every feature row is at most this long
+    relaxation: float = 0.5  # λ
+
+    relation = "replace-one"
+    law = "gaussian"
+    exact = True
+    releases = 1
+    local_steps = 1
+    keeps_replies = True
+
+    def __post_init__(self) -> None:
+        """Check that proximal points, of the loss alone, are exact."""
+        check_exact(self._loss_alone)
+
+    @property
+    def _loss_alone(self) -> Objective:
+        return replace(self.objective, regularizer=Unregularized())
+
+    @property
+    def guarantee(self) -> str:
+        """Without clipping or bounded slopes nothing is bounded."""
+        return "proved" if self.objective.gradient_bound(self.row_norm) < inf else "none"
+
+    def start(self, zeros: Array) -> tuple[Array, Anchored, Array]:
+        """All zero: public."""
+        return zeros[0, ...], Anchored(zeros, zeros, zeros), zeros
+
+    def broadcast(self, server: Array, round: Any) -> Told:
+        """z."""
+        return Told(self.model(server), self.penalty)
+
+    def query(self, told: Told, client: Anchored, batches: Batches) -> tuple[Query, None]:
+        """The client's next anchor."""
+        center = array_namespace(told.weights).zeros_like(client.anchor) + told.weights
+        records = batches.features[:, 0, ...], batches.labels[:, 0, ...], batches.divisors
+        pull = self.penalty * (2 * center - client.anchor)
+        least = minimize(self._loss_alone, center, self.penalty, pull, *records)
+        return Query(client.anchor + 2 * self.relaxation * (least.weights - center), least.clipped), None
+
+    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
+        """Of a relaxed proximal step."""
+        moved = RECORD_MOVES[self.relation] * self.objective.gradient_bound(self.row_norm)
+        return 2 * self.relaxation * moved / (batch_sizes * self.penalty)
+
+    def settle(self, told: Told, client: Anchored, release: Release, kept: None) -> tuple[Anchored, Array]:
+        """The reply is the release; weights and dual are read off from it."""
+        weights = told.weights + (release.value - client.anchor) / (2 * self.relaxation)
+        dual = self.penalty * (2 * told.weights - client.anchor - weights)
+        return Anchored(release.value, weights, dual), release.value
+
+    def merge(self, server: Array, told: Told, replies: Array, previous: Array, present: Array) -> Array:
+        """The mean of the latest anchors of all clients."""
+        return mean_of_latest(server, replies, previous, present, self.clients)
+
+    def model(self, server: Array) -> Array:
+        """z, which the regularizer has pulled on."""
+        return self.objective.regularizer.prox(server, 1 / self.penalty)
+
+    def local_point(self, client: Anchored) -> PrimalDual:
+        """The noised proximal point and the dual."""
+        return PrimalDual(client.weights, client.dual)
