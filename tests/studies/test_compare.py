@@ -16,19 +16,16 @@ from fedspd.privacy import ProvedPlan
 from fedspd.report.comparison import behind_grid, standing
 from fedspd.studies.compare import (
     BUDGETS,
-    BY_RULE,
     DEALS,
     LOCAL_STEPS,
-    OPEN,
-    OURS,
     PARTICIPATION,
-    PRIVATE,
     Cell,
     behind,
     cells,
     configuration,
     count_runs,
 )
+from fedspd.studies.lineup import BY_RULE, CLAIMED, EVERYBODY, OPEN, OURS, PRIVATE, company, fits, name_of
 from fedspd.studies.tuning import GRIDS, POINTS, SEEDS, trials
 from tests.studies.made import entry
 
@@ -45,33 +42,70 @@ def differing(configs: list[Config]) -> set[str]:
     return {name for one in values for name in one if any(other.get(name) != one[name] for other in values)}
 
 
-def test_every_private_method_meets_every_budget_deal_and_share_and_open_ones_every_deal_and_share() -> None:
+def test_the_line_up_is_every_method_there_is_and_ours_once_more_by_rule() -> None:
+    assert sorted(name_of(title) for title in EVERYBODY) == sorted([*METHODS, "fedspd"])
+    assert list(PRIVATE)[:4] == ["FedSPD-DP", "DP-SGD", "DP-FedAvg", "DP-ADMM"]
+    assert len(PRIVATE) == 16
+    assert {"DP-AADMM", "DDP-ADMM (PVP) as published", "FedSPD-DP as published"} <= set(CLAIMED)
+
+
+def test_every_method_meets_every_situation_that_is_for_it() -> None:
     found = cells()
     assert (BUDGETS, list(DEALS), list(PARTICIPATION)) == (
         (0.1, 0.5, 1.0, 3.0, 8.0), ["iid", "dirichlet", "occupation"], ["full", "20%"],
     )  # fmt: skip
-    assert set(PRIVATE) == {"FedSPD-DP", "DP-SGD", "DP-FedAvg", "DP-ADMM"}
-    private = {(*situation, budget, method) for situation in SITUATIONS for budget in BUDGETS for method in PRIVATE}
-    by_rule = {(*situation, budget, method) for situation in SITUATIONS for budget in BUDGETS for method in BY_RULE}
-    without = {(*situation, inf, method) for situation in SITUATIONS for method in ("FedAvg", "FedProx")}
-    everyone = {(deal, "full", inf, "FedPD") for deal in DEALS}
-    assert len(private) == 5 * 3 * 2 * 4
-    assert {(c.deal, c.participation, c.epsilon, c.method) for c in found} == private | by_rule | without | everyone
+    expected = {
+        (*situation, budget, method)
+        for situation in SITUATIONS
+        for method in EVERYBODY
+        for budget in ((inf,) if method in OPEN else BUDGETS)
+        if fits(method, *situation)
+    }
+    assert {(c.deal, c.participation, c.epsilon, c.method) for c in found} == expected
     assert len(set(found)) == len(found)
+
+
+def test_a_situation_is_not_for_who_needs_all_clients_or_batches_that_small_clients_cannot_fill() -> None:
+    left_out = {(m, *situation) for m in EVERYBODY for situation in SITUATIONS if not fits(m, *situation)}
+    full_only = {m for m in EVERYBODY if not METHODS[name_of(m)].partial} | {"one shot"}
+    iid_only = {"FedSPD-DP as published", "DP-SGD as published", "DP-FedAvg as published"}
+    assert left_out == {(m, deal, "20%") for m in full_only for deal in DEALS} | {
+        (m, deal, share) for m in iid_only for deal, share in SITUATIONS if deal != "iid"
+    }
+
+
+def test_a_comparison_may_be_of_some_methods_named_as_in_a_configuration() -> None:
+    chosen = cells((1.0,), ("iid",), ("full",), ("fedspd", "dp-ftrl"))
+    assert {cell.method for cell in chosen} == {OURS, *BY_RULE, "DP-FTRL, banded"}
+    with pytest.raises(InputError, match=r"^the method must be one of fedspd, .*, got 'dp-sdg'; name one of those"):
+        cells(methods=("dp-sdg",))
+
+
+def test_figures_show_ours_in_three_companies_that_share_nobody_else() -> None:
+    found = {company(title) for title in PRIVATE if title != OURS}
+    assert found == {"the paper's baselines", "the rest of Table 1", "rivals"}
+    assert company("PS-ADMM") == "the rest of Table 1"
+    assert company("private ADMM") == "rivals"
 
 
 def test_every_method_is_entered_under_the_guarantee_that_it_is_listed_for() -> None:
     for cell in cells((1.0,)):
         guarantee = METHODS[configuration(cell).algorithm.name].guarantee
-        assert guarantee == ("none" if cell.method in OPEN else "proved"), cell
-        assert (cell.epsilon < inf) == (guarantee == "proved")
+        listed = "none" if cell.method in OPEN else "as published" if cell.method in CLAIMED else "proved"
+        assert guarantee == listed, cell
+        assert (cell.epsilon < inf) == (guarantee != "none")
 
 
 @pytest.mark.parametrize(("deal", "share"), SITUATIONS)
-def test_private_methods_of_a_situation_differ_in_their_name_and_their_local_steps_only(deal: str, share: str) -> None:
+def test_private_methods_of_a_situation_differ_in_their_name_and_in_what_exact_sub_problems_ask_for(
+    deal: str, share: str
+) -> None:
     for budget in BUDGETS:
-        configs = [configuration(Cell(deal, share, budget, method)) for method in PRIVATE]
-        assert "algorithm.name" in differing(configs) <= {"algorithm.name", "algorithm.local_steps"}
+        fitting = [method for method in PRIVATE if fits(method, deal, share)]
+        configs = [configuration(Cell(deal, share, budget, method)) for method in fitting]
+        smooth = {"problem.regularizer", "run.rounds"} if share == "full" else set()
+        assert differing(configs) == {"algorithm.name"} | smooth
+        assert {config.problem.regularizer for config in configs} <= {"l1", "squared-l2"}
         assert {config.privacy.epsilon for config in configs} == {budget}
         assert {config.privacy.delta for config in configs} == {1e-5}
 
@@ -92,7 +126,7 @@ def test_open_methods_differ_from_private_ones_in_the_method_and_in_what_privacy
     for deal, share in SITUATIONS:
         own = configuration(Cell(deal, share, 1.0, OURS))
         for method in OPEN:
-            if method == "FedPD" and share != "full":
+            if not fits(method, deal, share):
                 continue
             found = differing([own, configuration(Cell(deal, share, inf, method))])
             assert found <= {
@@ -124,14 +158,15 @@ def test_all_private_methods_of_a_situation_have_the_same_end_to_end_budget_and_
 ) -> None:
     for budget in (0.1, 8.0):
         deals = []
-        for method in PRIVATE:
+        for method in (title for title in PRIVATE if fits(title, deal, share)):
             experiment, plan = built(Cell(deal, share, budget, method))
             simulation, everyone = experiment.simulation, np.arange(100)
             assert plan.budgets.tolist() == [budget] * 100
             assert (plan.delta, plan.relation, plan.accountant) == (1e-5, "replace-one", "pld")
             assert all(group.moments is not None for group in plan.groups), "scaling is charged"
-            assert plan.most_participations.tolist() == [5] * 100
-            assert simulation.participants * simulation.rounds == 500
+            taken = {"DP-RADMM": 3, "one shot": 1}.get(method, 5)  # even rounds are free, and one is one
+            assert plan.most_participations.tolist() == [taken] * 100
+            assert simulation.participants * simulation.rounds == (100 if method == "one shot" else 500)
             spent = plan.spent(everyone, plan.most_participations)
             assert 0.99 * budget < spent.min() <= spent.max() <= budget
             assert simulation.algorithm.guarantee == "proved"
@@ -173,7 +208,7 @@ def test_the_most_local_steps_that_are_tried_fit_the_smallest_client_of_every_tr
 
 def test_the_number_of_runs_counts_the_trials_of_what_is_tuned() -> None:
     chosen = cells((1.0,), ("iid",), ("full",))
-    assert count_runs(chosen, 3) == 3 * (4 + 3 + len(BY_RULE)) + 7 * POINTS * len(SEEDS)
+    assert count_runs(chosen, 3) == 3 * (len(METHODS) + len(BY_RULE)) + len(METHODS) * POINTS * len(SEEDS)
     assert all(configuration(cell).algorithm.name in GRIDS for cell in chosen)
 
 

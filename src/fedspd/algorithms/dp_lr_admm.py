@@ -29,7 +29,7 @@ from fedspd.algorithms.consensus import Neighbors, Network
 from fedspd.algorithms.objective_noise import strength
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective, check_exact, minimize
-from fedspd.typing import Array, Batches, Query, Release
+from fedspd.typing import Array, Batches, Query, Release, array_namespace
 
 
 class Tilted(NamedTuple):
@@ -84,7 +84,8 @@ class DPLRADMM:
     def query(self, told: Neighbors, client: Tilted, batches: Batches) -> tuple[Query, None]:
         """The minimizer of the client's tilted augmented Lagrangian."""
         heard = self.network.listen(told, client.weights)
-        bound = self.objective.gradient_bound(self.row_norm)
+        xp, steepest = array_namespace(client.weights), self.objective.loss.slope_bound * self.row_norm
+        bound = xp.minimum(xp.asarray(self.objective.clip_norm), xp.asarray(steepest))  # G, also where it is traced
         tilt = self.tilting * bound * client.tilt / batches.divisors[:, None, None]
         pull = consensus.pull(heard, self._dual(told, client), client.weights) - tilt
         records = batches.features[:, 0, ...], batches.labels[:, 0, ...], batches.divisors

@@ -92,7 +92,9 @@ class DPRADMM:
         if isinstance(told.odd, int):
             return exact, None
         xp = array_namespace(recycled)  # a compiled program does not know yet which round it plays
-        return exact._replace(under=lambda noise: xp.where(told.odd > 0, exact.under(noise), recycled)), None
+        return Argmin(
+            lambda noise: xp.where(told.odd > 0, exact.under(noise), recycled), exact.slope, told.odd * exact.clipped
+        ), None
 
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
         """How far apart the noises are under which neighboring shards release the same; zero in even rounds."""

@@ -27,6 +27,8 @@ Examples:
 - `fedspd compare`
 
 - `fedspd compare --epsilon 1 --epsilon 8 --data iid --participation 20% --seeds 3 --out compared`
+
+- `fedspd compare --epsilon 1 --data iid --participation full --method fedspd --method dp-admm --method ddp-admm-dvp`
 """
 
 Seeds = Annotated[int, typer.Option(help="runs of every curve", min=1)]
@@ -71,18 +73,25 @@ def compare(
     shares: Annotated[
         list[str] | None, typer.Option("--participation", help="full or 20%; repeatable; default both")
     ] = None,
+    methods: Annotated[
+        list[str] | None, typer.Option("--method", help="by name, see `fedspd methods`; repeatable; default all")
+    ] = None,
     folder: Annotated[
         Path, typer.Option("--out", help="study folder, replaced where it holds an earlier study")
     ] = Path("runs/comparison"),
     as_json: AsJson = False,
 ) -> None:
     """Hold all methods against each other at equal end-to-end privacy: the leaderboard."""
+    from fedspd.algorithms import METHODS
     from fedspd.report.folders import study_folder
     from fedspd.report.study import comparison_study
     from fedspd.studies import compare as leaderboard
 
     cells = leaderboard.cells(
-        budgets or leaderboard.BUDGETS, deals or tuple(leaderboard.DEALS), shares or tuple(leaderboard.PARTICIPATION)
+        budgets or leaderboard.BUDGETS,
+        deals or tuple(leaderboard.DEALS),
+        shares or tuple(leaderboard.PARTICIPATION),
+        methods or tuple(METHODS),
     )
     target = study_folder(folder)
     with progress("runs", leaderboard.count_runs(cells, seeds), err, quiet=as_json) as advance:

@@ -6,25 +6,37 @@ from math import inf
 import numpy as np
 import tomli_w
 
+from fedspd.algorithms import METHODS
 from fedspd.report.page import Cell, Chart, Grid, Measured, Page, Section, Series
 from fedspd.results import environment
 from fedspd.studies import PROTOCOL
-from fedspd.studies.compare import BY_RULE, DELTA, OURS, PRIVATE, Entry, behind
+from fedspd.studies.compare import DELTA, Entry, behind
+from fedspd.studies.lineup import BY_RULE, CLAIMED, OURS, PRIVATE, company, name_of
 
 NAMES = {"iid": "IID", "dirichlet": "Dirichlet 0.1", "occupation": "by occupation"}
 SHARES = {"full": "full participation", "20%": "20 % participation"}
 AT_BYTES = 1.0  # the budget at which accuracy is drawn against bytes, or the nearest one there is
 STATEMENT = (
-    "Every private method is (epsilon, {delta:g})-differentially private end to end, proved: unit one record of a "
-    "client, replace-one neighbors, Gaussian noise on every release, scaling charged, against anyone who sees every "
-    "upload and every model, the server included. The budget is the total over all rounds. Rows without an epsilon "
-    "have no privacy."
+    "Every method marked proved is (epsilon, {delta:g})-differentially private end to end: unit one record of a "
+    "client, replace-one neighbors, noise on every release, scaling charged, against anyone who sees every upload and "
+    "every model, the server included. The budget is the total over all rounds. Rows without an epsilon have no "
+    "privacy."
+)
+PURE = (
+    "Conversion: {methods} release with spherical Laplace noise, so that each round is purely private. Rounds and the "
+    "Gaussian release of moments are composed to (epsilon, {delta:g}) from their epsilons alone, the best that is "
+    "known for any pure releases; what the shape of their noise hides besides is not counted on."
+)
+CLAIMS = (
+    "Methods marked as published have the epsilon that their authors claim, which is not proved, on data whose scaling "
+    "is not charged: their rows are not comparable, and are left out of every count."
 )
 
 
 def comparison_page(entries: Sequence[Entry], central: tuple[float, float], seeds: int) -> Page:
     """Privacy, where our method stands, the table, the figures, the configurations."""
-    by_epsilon, by_bytes = epsilon_charts(entries, central), bytes_charts(entries)
+    by_epsilon = tuple(chart for group in groups(entries).values() for chart in epsilon_charts(group, central))
+    by_bytes = tuple(chart for group in groups(entries).values() for chart in bytes_charts(group))
     sections = (
         Section("Where FedSPD-DP stands", standing(entries, seeds), grids=(behind_grid(entries),)),
         Section("Accuracy against epsilon", charts=by_epsilon),
@@ -33,21 +45,34 @@ def comparison_page(entries: Sequence[Entry], central: tuple[float, float], seed
     )
     return Page(
         title="All methods at equal privacy",
-        privacy=(STATEMENT.format(delta=DELTA), PROTOCOL),
+        privacy=(*_statements(entries), PROTOCOL),
         sections=sections,
         configurations=tuple((_name(entry), tomli_w.dumps(entry.config.to_dict())) for entry in entries),
         environment=environment(),
     )
 
 
+def _statements(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """What is claimed, how pure privacy was converted, and what is not comparable, as far as it is there."""
+    titles = dict.fromkeys(entry.cell.label for entry in entries if _is_pure(entry) and entry.cell.method in PRIVATE)
+    pure = (PURE.format(methods=", ".join(titles), delta=DELTA),) if titles else ()
+    claims = (CLAIMS,) if any(entry.cell.method in CLAIMED for entry in entries) else ()
+    return (STATEMENT.format(delta=DELTA), *pure, *claims)
+
+
+def _is_pure(entry: Entry) -> bool:
+    return METHODS[name_of(entry.cell.method)].noise == "spherical Laplace"
+
+
 def leaderboard(entries: Sequence[Entry], central: tuple[float, float]) -> Grid:
     """One row per method and situation, best first within a situation, and all records together at the end."""
     columns = (
-        "data", "takes part", "epsilon", "method", "accuracy, %", "log-loss", "MB up", "rounds", "seconds", "chosen",
+        "data", "takes part", "epsilon", "method", "guarantee", "accuracy, %", "log-loss", "MB up", "rounds", "seconds",
+        "chosen",
     )  # fmt: skip
     ordered = sorted(entries, key=lambda e: (*_situation(e), -np.nan_to_num(e.accuracy.mean(), nan=-1.0)))
     pooled: tuple[Cell, ...] = (
-        "all together", None, None, "l1 logistic regression", Measured(central[0], None, 2),
+        "all together", None, None, "l1 logistic regression", "none", Measured(central[0], None, 2),
         Measured(central[1], None, 4), None, None, None, None,
     )  # fmt: skip
     return Grid("Leaderboard", columns, (*(_row(entry) for entry in ordered), pooled), PROTOCOL)
@@ -105,8 +130,18 @@ def standing(entries: Sequence[Entry], seeds: int) -> tuple[str, ...]:
     )
 
 
+def groups(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
+    """Our method with each company of proved ones that is there; all others are in the table only."""
+    ours = [entry for entry in entries if name_of(entry.cell.method) == "fedspd"]
+    others = [entry for entry in entries if entry.cell.method in PRIVATE and entry not in ours]
+    found = dict.fromkeys(company(entry.cell.method) for entry in others)
+    return {name: ours + [entry for entry in others if company(entry.cell.method) == name] for name in found} or {
+        "": ours
+    }
+
+
 def epsilon_charts(entries: Sequence[Entry], central: tuple[float, float]) -> tuple[Chart, ...]:
-    """One chart per situation, one line per private method."""
+    """One chart per situation, one line per method."""
     charts = []
     for deal, share in _places(entries):
         here = [e for e in entries if (e.cell.deal, e.cell.participation) == (deal, share) and e.cell.epsilon < inf]
@@ -149,6 +184,7 @@ def _row(entry: Entry) -> tuple[Cell, ...]:
         cell.participation,
         None if cell.epsilon == inf else cell.epsilon,
         cell.label,
+        METHODS[name_of(cell.method)].guarantee,
         _measured(entry.accuracy, 2),
         _measured(entry.values("test_loss"), 4),
         round(float(entry.values("bytes_uploaded").mean()) / 1e6, 3),

@@ -10,6 +10,7 @@ from fedspd.report.comparison import (
     bytes_charts,
     comparison_page,
     epsilon_charts,
+    groups,
     leaderboard,
 )
 from fedspd.report.figures import draw, to_png
@@ -50,9 +51,19 @@ def comparison_study(entries: Sequence[Entry], central: tuple[float, float], see
         page=comparison_page(entries, central, seeds),
         told=(*by_situation(entries, central), behind_grid(entries)),
         grids={"leaderboard": leaderboard(entries, central), "behind": behind_grid(entries)},
-        figures={"accuracy-epsilon": epsilon_charts(entries, central), "accuracy-bytes": bytes_charts(entries)},
+        figures=_figures(entries, central),
         data={},
     )
+
+
+def _figures(entries: Sequence[Entry], central: tuple[float, float]) -> dict[str, tuple[Chart, ...]]:
+    """Two for the first company, and two more for each other one."""
+    found = {}
+    for place, (company, group) in enumerate(groups(entries).items()):
+        suffix = "" if place == 0 else "-" + company.lower().replace(" ", "-")
+        found[f"accuracy-epsilon{suffix}"] = epsilon_charts(group, central)
+        found[f"accuracy-bytes{suffix}"] = bytes_charts(group)
+    return found
 
 
 def save_study(study: StudyReport, folder: Path) -> None:

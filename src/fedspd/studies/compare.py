@@ -1,6 +1,7 @@
 """The leaderboard: all methods at equal end-to-end privacy, on the same data, with the same uploads.
 
-Every private method has the proved calibration: replace-one neighbors, one accountant, scaling charged.
+Every private method has the proved calibration: replace-one neighbors, one accountant, scaling charged. Methods as
+published stand beside them with the epsilon they claim, marked as such.
 Every record counts the same in the objective, so that a client with few records is not drowned in
 its own noise; this is the usual weighting of federated averaging.
 """
@@ -12,12 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from fedspd.algorithms import label
+from fedspd.algorithms import METHODS, label
 from fedspd.config import Config, changed, load
 from fedspd.data import prepare
 from fedspd.errors import InputError
 from fedspd.problem import L1, Softmax, reference_optimum
 from fedspd.studies.jobs import Result, run_all
+from fedspd.studies.lineup import (
+    BY_RULE,
+    CLAIMED,
+    CLAIMED_DATA,
+    EVERYBODY,
+    OPEN,
+    OPEN_DATA,
+    OURS,
+    PRIVATE,
+    fits,
+    name_of,
+)
 from fedspd.studies.tuning import GRIDS, TRIALS, Settings, square, tune
 
 BUDGETS = (0.1, 0.5, 1.0, 3.0, 8.0)
@@ -31,22 +44,9 @@ PARTICIPATION: dict[str, Settings] = {
     "full": {"run.participants": 100, "run.rounds": 5},
     "20%": {"run.participants": 20, "run.rounds": 25},
 }
-PRIVATE: dict[str, Settings] = {
-    "FedSPD-DP": {"algorithm.name": "fedspd"},
-    "DP-SGD": {"algorithm.name": "dp-sgd"},
-    "DP-FedAvg": {"algorithm.name": "dp-fedavg"},
-    "DP-ADMM": {"algorithm.name": "dp-admm"},
-}
-BY_RULE: dict[str, Settings] = {"FedSPD-DP by rule": {"algorithm.name": "fedspd"}}
-"""Not tuned: step sizes by rules on public numbers, whose constants were set once on a validation split of Adult."""
-OPEN: dict[str, Settings] = {
-    "FedAvg": {"algorithm.name": "fedavg", "algorithm.local_steps": 5},
-    "FedProx": {"algorithm.name": "fedprox", "algorithm.local_steps": 5},
-    "FedPD": {"algorithm.name": "fedpd", "algorithm.local_steps": 5},
-}
-OURS = "FedSPD-DP"
 # Where heavy clients make local losses steep, many local steps must be short ones: their number is a knob too.
 LOCAL_STEPS = square("algorithm.local_steps", (1, 2, 5), "algorithm.step_scale", (1.0, 2.0, 4.0))
+LIMITED = GRIDS | {"dp-fedavg": LOCAL_STEPS}
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Cell:
     @property
     def label(self) -> str:
         """What tables and figures call the method."""
-        return label(str((PRIVATE | BY_RULE | OPEN)[self.method]["algorithm.name"]), self.method)
+        return label(name_of(self.method), self.method)
 
 
 @dataclass(frozen=True)
@@ -87,21 +87,25 @@ def cells(
     budgets: Sequence[float] = BUDGETS,
     deals: Sequence[str] = tuple(DEALS),
     shares: Sequence[str] = tuple(PARTICIPATION),
+    methods: Sequence[str] = tuple(METHODS),
 ) -> list[Cell]:
-    """All methods in all situations; FedPD needs every client in every round."""
+    """The methods of these names in all situations that are for them."""
     _check(deals, DEALS, "the deal")
     _check(shares, PARTICIPATION, "the participation")
-    return list(_cells(budgets, deals, shares))
+    _check(methods, METHODS, "the method")
+    entered = [title for title in EVERYBODY if name_of(title) in methods]
+    return [
+        cell for cell in _cells(budgets, deals, shares, entered) if fits(cell.method, cell.deal, cell.participation)
+    ]
 
 
-def _cells(budgets: Sequence[float], deals: Sequence[str], shares: Sequence[str]) -> Iterator[Cell]:
+def _cells(
+    budgets: Sequence[float], deals: Sequence[str], shares: Sequence[str], entered: Sequence[str]
+) -> Iterator[Cell]:
     for deal in deals:
         for share in shares:
-            for method in OPEN:
-                if method != "FedPD" or share == "full":
-                    yield Cell(deal, share, inf, method)
-            for epsilon in budgets:
-                for method in (*PRIVATE, *BY_RULE):
+            for method in entered:
+                for epsilon in (inf,) if method in OPEN else budgets:
                     yield Cell(deal, share, epsilon, method)
 
 
@@ -109,11 +113,12 @@ def configuration(cell: Cell) -> Config:
     """The preset with what the situation and the method change."""
     common = {"problem.counts": "records", "metrics.criterion": False, "metrics.spent_every_round": False}
     common |= {"metrics.objective_every": 10**6} | DEALS[cell.deal] | PARTICIPATION[cell.participation]
-    private = PRIVATE | BY_RULE
-    if cell.method in private:
-        return load("proved", common | private[cell.method] | {"privacy.epsilon": cell.epsilon, "privacy.delta": DELTA})
-    open_data = {"data.scaling": "z-score", "data.bias": 1.0, "problem.clip_norm": inf}
-    return load("proved", common | open_data | OPEN[cell.method], absent=["data.row_norm"])
+    own, budget = EVERYBODY[cell.method], {"privacy.epsilon": cell.epsilon, "privacy.delta": DELTA}
+    if cell.method in PRIVATE | BY_RULE:
+        return load("proved", common | own | budget)
+    if cell.method in CLAIMED:
+        return load("proved", common | CLAIMED_DATA | own | budget, absent=["data.row_norm"])
+    return load("proved", common | OPEN_DATA | own, absent=["data.row_norm"])
 
 
 def count_runs(chosen: Sequence[Cell], seeds: int) -> int:
@@ -125,7 +130,7 @@ def compare(chosen: Sequence[Cell], seeds: int, on_run: Callable[[], Any] = lamb
     """Tune every method in every situation by the same protocol, then run it with every seed."""
     configs = [configuration(cell) for cell in chosen]
     tuned = [config for cell, config in zip(chosen, configs, strict=True) if cell.method not in BY_RULE]
-    found = iter(tune(tuned, on_run, GRIDS | {"dp-fedavg": LOCAL_STEPS}))
+    found = iter(tune(tuned, on_run, LIMITED))
     points = [{} if cell.method in BY_RULE else next(found) for cell in chosen]
     final = [changed(config, point) for config, point in zip(configs, points, strict=True)]
     results = run_all([changed(config, {"run.seed": seed}) for config in final for seed in range(seeds)], on_run)
@@ -154,7 +159,7 @@ def behind(entries: Sequence[Entry]) -> list[Behind]:
     found = []
     for entry in entries:
         own = ours.get((entry.cell.deal, entry.cell.participation, entry.cell.epsilon))
-        if own is None or entry is own or entry.cell.method in BY_RULE:
+        if own is None or entry is own or entry.cell.method not in PRIVATE:
             continue
         gaps = np.nan_to_num(entry.accuracy) - np.nan_to_num(own.accuracy)  # what diverged has reached nothing
         if gaps.mean() > 0:

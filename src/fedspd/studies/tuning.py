@@ -12,6 +12,7 @@ import numpy as np
 
 from fedspd.config import Config, changed
 from fedspd.studies.jobs import run_all
+from fedspd.studies.lineup import Settings
 
 SEEDS = (1000, 1001, 1002, 1003)  # never used for results
 POINTS = 9
@@ -22,7 +23,6 @@ PROTOCOL = (
     "choice is not charged to the budget."
 )
 
-Settings = dict[str, Any]
 Grid = tuple[Settings, ...]
 
 _OCTAVES = tuple({"algorithm.step_scale": 2.0**power} for power in range(-4, 5))
@@ -34,6 +34,7 @@ def square(first: str, firsts: Sequence[float], second: str, seconds: Sequence[f
     return tuple({first: a, second: b} for a, b in product(firsts, seconds))
 
 
+_STEPS = square("algorithm.step_scale", (0.4, 1.0, 2.5), "algorithm.local_steps", (1, 2, 5))
 _TWO_STEPS = square("algorithm.inverse_step", (0.1, 1.0, 10.0), "algorithm.penalty", (0.01, 0.1, 1.0))
 
 GRIDS: dict[str, Grid] = {
@@ -45,6 +46,20 @@ GRIDS: dict[str, Grid] = {
     "dp-admm-published": square("algorithm.penalty", (0.1, 1.0, 10.0), "algorithm.diameter", (1.0, 10.0, 100.0)),
     "dp-sgd-published": _DECADES,
     "dp-fedavg-published": _DECADES,
+    "ddp-admm-dvp": _OCTAVES,
+    "ddp-admm-pvp": _OCTAVES,
+    "ddp-admm-pvp-published": square("algorithm.penalty", (0.1, 1.0, 10.0), "problem.strength", (1.0, 10.0, 100.0)),
+    "dp-madmm": square("algorithm.step_scale", (0.4, 1.0, 2.5), "algorithm.growth", (1.02, 1.2, 1.5)),
+    "dp-radmm": _OCTAVES,
+    "dp-aadmm": tuple({"algorithm.penalty": 10.0 ** (power / 2)} for power in range(-6, 3)),
+    "dp-lr-admm": _OCTAVES,
+    "ps-admm": square("algorithm.step_scale", (0.4, 1.0, 2.5), "algorithm.penalty_share", (0.1, 1 / 3, 2 / 3)),
+    "multi-step-dp-admm": _STEPS,
+    "private-admm": square("algorithm.step_scale", (0.4, 1.0, 2.5), "algorithm.relaxation", (0.5, 0.75, 1.0)),
+    "dp-scaffold": _STEPS,
+    "noisy-prox-gd": square("algorithm.step_scale", (0.4, 1.0, 2.5), "algorithm.momentum", (0.0, 0.4, 0.8)),
+    "dp-ftrl": square("algorithm.step_scale", (0.4, 1.0, 2.5), "algorithm.bands", (1, 2, 5)),
+    "one-shot": _OCTAVES,
     "fedavg": _DECADES,
     "fedprox": _TWO_STEPS,
     "fedpd": _TWO_STEPS,

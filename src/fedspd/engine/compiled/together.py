@@ -22,6 +22,7 @@ from fedspd.engine.parallel import Each, cores
 from fedspd.engine.simulate import Draw
 from fedspd.engine.simulation import Outcome, Simulation, check_claims
 from fedspd.engine.turns import Turn, turns
+from fedspd.errors import InputError
 
 MEMORY = 1 << 30  # bytes of states, batches and scores side by side on a CPU
 DEVICE_MEMORY = 16 << 30  # on other devices
@@ -54,6 +55,7 @@ def simulate_together(
     for number, simulation in enumerate(simulations):
         simulation.check()
         check_claims(simulation.algorithm, simulation.plan)
+        _check_devices(simulation)
         shape = shape_of(simulation, np.float64 if simulation.algorithm.exact else kind, drawn is not None)
         books = Books(simulation.plan, simulation.shards.clients, gate, simulation.spent_every_round)
         ready = Ready(number, simulation, books, list(turns(simulation, books)))
@@ -67,6 +69,16 @@ def simulate_together(
             size = _abreast(shape, len(group))
             for begin in range(0, len(group), size):
                 yield from _run(shape, group[begin : begin + size], size, drawn, each)
+
+
+def _check_devices(simulation: Simulation) -> None:
+    """Refuse what clients of one device would have to hear from clients of another."""
+    network = getattr(simulation.algorithm, "network", None)
+    if jax.device_count() > 1 and network is not None and network.topology is not None:
+        raise InputError(
+            f"a topology other than star runs on one device, got {network.topology.name} and {jax.device_count()} "
+            "devices; show JAX one of them only, or use --engine numpy."
+        )
 
 
 def _abreast(shape: Shape, count: int) -> int:
