@@ -12,6 +12,7 @@ from fedspd.engine import Simulation, simulate, stream
 from fedspd.engine.batches import draw_records
 from fedspd.engine.draws import NOBODY
 from fedspd.engine.simulate import Drawn
+from fedspd.errors import InputError
 from fedspd.experiment import agree
 from tests.deploy.sites import Federation, federation
 
@@ -37,6 +38,7 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "dp-fedavg-published": ("dp-fedavg-published", STEPS | BATCHES | STEP),
     "dp-admm": ("dp-admm", STEP | PENALTY | SOME),
     "dp-admm-published": ("dp-admm-published", PENALTY | SOME),
+    "ps-admm": ("ps-admm", BATCHES | STEP | PENALTY | SOME),
     "fedavg": ("fedavg", STEPS | BATCHES | STEP | SOME),
     "fedprox": ("fedprox", STEPS | BATCHES | STEP | PENALTY),
     "fedpd": ("fedpd", STEPS | BATCHES | STEP | PENALTY),
@@ -90,8 +92,15 @@ def sites_draws(simulation: Simulation, round: int, chosen: np.ndarray) -> Drawn
     return Drawn(records, np.array(normals))
 
 
-def test_every_method_is_among_the_runs_below() -> None:
-    assert {method for method, _ in SETTINGS.values()} == METHODS.keys()
+def test_every_method_that_deploys_is_among_the_runs_below() -> None:
+    assert {method for method, _ in SETTINGS.values()} == {name for name in METHODS if METHODS[name].deploys}
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if not METHODS[name].deploys])
+def test_a_method_that_does_not_deploy_is_refused_before_the_first_round(method: str, tmp_path: Path) -> None:
+    made = deployed(tmp_path, method, {"problem__regularizer": "squared-l2"} | PENALTY)
+    with pytest.raises(InputError, match=rf"^a deployed run needs a method .*, got '{method}'; use one of fedspd, "):
+        made.serve()
 
 
 @pytest.mark.parametrize("what", SETTINGS)

@@ -39,9 +39,13 @@ class Network:
     topology: Topology | None = None  # None: a star
 
     def __post_init__(self) -> None:
-        """Refuse a network of one."""
+        """Refuse a network of one, and a graph of others."""
         if self.clients < 2:
             raise InputError(f"consensus needs at least 2 clients, got {self.clients}; raise partition.clients.")
+        if self.topology is not None and self.topology.clients != self.clients:
+            raise InputError(
+                f"a network of {self.clients} clients needs a topology of as many, got {self.topology.clients}; make one."
+            )
 
     @property
     def mean_degree(self) -> float:

@@ -2,7 +2,7 @@ r"""DP-LR-ADMM: randomized labels and perturbed ADMM (Wang, Ishii, Du, Cheng and
 Known here by its abstract and tables: a **reconstruction**.
 
 Before the first round every label is flipped with chance $1/(1+e^{\epsilon_y})$
-(`privacy.mechanism.randomized_response`), and the loss is corrected for it (`problem.losses.FlippedLabels`). Then
+(`privacy.mechanism.randomized_response`), and the loss is corrected for it (`problem.flipped.FlippedLabels`). Then
 ADMM on a graph, all clients, every round:
 
     λ_i <- λ_i + η/2 Σ_j (V_i - V_j)                                          over the neighbors j, of the last V

@@ -14,7 +14,7 @@ from fedspd.errors import InputError
 from fedspd.privacy.ledger import Budget
 from fedspd.settings import setting
 
-PROVED = tuple(name for name, method in METHODS.items() if method.guarantee == "proved")
+PROVED = tuple(name for name, method in METHODS.items() if method.guarantee == "proved" and method.deploys)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fedspd.algorithms import METHODS
 from fedspd.config import Config, parse
 from fedspd.data import Holdings, Schema
 from fedspd.engine.batches import check_batches, nominal_sizes
@@ -51,6 +52,12 @@ class Terms:
     def agreed(self, schema: Schema) -> Agreed[Any]:
         """Method and plan, checked."""
         data, algorithm = self.config.data, self.config.algorithm
+        if not METHODS[algorithm.name].deploys:
+            able = ", ".join(name for name, method in METHODS.items() if method.deploys)
+            raise InputError(
+                "a deployed run needs a method whose server sends weights alone and whose clients release once a round, "
+                f"with noise that can be drawn exactly, got {algorithm.name!r}; use one of {able}, or simulate."
+            )
         if data.row_norm is None or data.scaling not in ("noisy-moments", "min-max"):
             raise InputError(
                 "a deployed run needs data.row_norm and data.scaling = noisy-moments or min-max, got "
