@@ -1,15 +1,20 @@
 """The attack that every "proved" sensitivity must survive: replay a transcript on a neighboring shard.
 
 All released values are frozen, one record is swapped, all randomness is the same. Then nothing but
-the query may differ, and the query by no more than its sensitivity, in any round.
+the query may differ, and the query by no more than its sensitivity, in any round. Where a round has several releases,
+one of them at most may differ. Where noise goes into an objective, a query is the noise under which the frozen
+minimizer would be released.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from fedspd.typing import Batches, Private, Release
+from fedspd.algorithms.base import Stirs, draws_shape
+from fedspd.privacy.mechanism import gaussian
+from fedspd.typing import Argmin, Batches, Private, Query
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,10 @@ class Shard:
 class Found:
     """What a replay found."""
 
-    worst_ratio: float  # of the query's movement to its sensitivity, over all rounds
+    worst_ratio: float  # of the query's movement to its sensitivity, over all releases; infinite if it must not move
     state_differs: bool  # something kept or sent depends on the record beside the release
+    most_moved: int  # releases of one round that depend on the record
+    miss: float  # how far the noise that a released minimizer gives away is from the noise that was drawn
 
 
 def replay(
@@ -48,20 +55,69 @@ def replay(
 ) -> Found:  # fmt: skip
     """Run one client on both shards with the releases of the first."""
     outputs = algorithm.objective.loss.outputs
-    _, start, _ = algorithm.start(np.zeros((1, shard.features.shape[1], outputs)))
-    first, second, worst, differs = start, start, 0.0, False
-    for round, (drawn, server) in enumerate(zip(draws, servers, strict=True), start=1):
-        told = algorithm.broadcast(server, round)
-        batches = shard.batches(drawn, divisor)
-        query, kept = algorithm.query(told, first, batches)
-        other, other_kept = algorithm.query(told, second, neighbor.batches(drawn, divisor))
+    server, start, _ = algorithm.start(np.zeros((1, shard.features.shape[1], outputs)))
+    first, second, worst, differs, most, miss = start, start, 0.0, False, 0, 0.0
+    for round, (drawn, weights) in enumerate(zip(draws, servers, strict=True), start=1):
+        told, moved = algorithm.broadcast(wherever(server, weights), round), 0
+        batches, others = (one.batches(drawn, divisor) for one in (shard, neighbor))
         bound = float(np.max(algorithm.sensitivity(round, np.asarray(batches.divisors))))
-        worst = max(worst, float(np.linalg.norm(np.asarray(query.value) - np.asarray(other.value))) / bound)
-        release = Release(np.asarray(query.value) + scale * normals[round - 1])
-        first, reply = algorithm.settle(told, first, release, kept)
-        second, other_reply = algorithm.settle(told, second, release, other_kept)
-        differs = differs or not same(first, second) or not np.array_equal(reply, other_reply)
-    return Found(worst, differs)
+        for step, fresh in releases(algorithm, normals[round - 1]):
+            (first, noise), (second, _) = stirred(algorithm, first, fresh), stirred(algorithm, second, fresh)
+            query, kept = algorithm.query(told, first, only(batches, step))
+            other, other_kept = algorithm.query(told, second, only(others, step))
+            noise = scale * noise if bound > 0 else 0 * noise  # what depends on no record gets none
+            release = gaussian(query, 1.0, noise)
+            apart = np.asarray(told_by(query, release.value)) - np.asarray(told_by(other, release.value))
+            moved, worst = moved + bool(np.any(apart)), max(worst, ratio(apart, bound))
+            if isinstance(query, Argmin):
+                miss = max(miss, float(np.linalg.norm(told_by(query, release.value) + noise)))
+            first, reply = algorithm.settle(told, first, release, kept)
+            second, other_reply = algorithm.settle(told, second, release, other_kept)
+            differs = differs or not same(first, second) or not np.array_equal(reply, other_reply)
+        most = max(most, moved)
+    return Found(worst, differs, most, miss)
+
+
+def unit_draws(rng: np.random.Generator, algorithm: Any, rounds: int, columns: int) -> np.ndarray:
+    """Normals for one client, of as many rounds; the proofs hold whatever the noise is."""
+    return rng.standard_normal((rounds, 1, *draws_shape(algorithm, (columns, algorithm.objective.loss.outputs))))
+
+
+def wherever(server: Any, weights: np.ndarray) -> Any:
+    """The server's state with these weights for every weight that it keeps; its counts stay."""
+    if isinstance(server, tuple):
+        return type(server)(*(wherever(field, weights) for field in server))
+    return weights if np.shape(server) == weights.shape else server
+
+
+def releases(algorithm: Any, draws: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    """Which batches each release of a round uses, and its draws."""
+    if algorithm.releases == 1:
+        yield slice(None), draws
+    else:
+        yield from ((slice(step, step + 1), draws[:, step]) for step in range(algorithm.releases))
+
+
+def only(batches: Batches, steps: slice) -> Batches:
+    """The batches of some steps."""
+    return Batches(batches.features[:, steps, ...], batches.labels[:, steps, ...], batches.divisors)
+
+
+def stirred(algorithm: Any, client: Any, draws: np.ndarray) -> tuple[Any, Any]:
+    """State and noise of a release, where clients remember draws."""
+    return algorithm.stir(client, draws) if isinstance(algorithm, Stirs) else (client, draws)
+
+
+def told_by(query: Query | Argmin, released: Any) -> Any:
+    """What a release tells of the records: the query, or minus the noise under which a minimizer is released."""
+    return query.slope(released) if isinstance(query, Argmin) else query.value
+
+
+def ratio(apart: np.ndarray, bound: float) -> float:
+    """Of a movement to what is allowed, which may be nothing."""
+    if bound == 0:
+        return float("inf") if np.any(apart) else 0.0
+    return float(np.linalg.norm(apart)) / bound
 
 
 def same(first: Any, second: Any) -> bool:

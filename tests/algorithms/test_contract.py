@@ -26,7 +26,7 @@ from tests.algorithms.contract_methods import (
     small_run,
     whole_shard,
 )
-from tests.algorithms.neighbors import Shard, hides_state, only, releases, replay, stirred, unit_draws
+from tests.algorithms.neighbors import Shard, hides_state, only, releases, replay, stirred
 from tests.algorithms.test_contract_legs import Inputs
 from tests.algorithms.test_fedspd import bounded, random_shard
 from tests.algorithms.test_fedspd_published import small_problem
@@ -50,8 +50,10 @@ def one_round(name: str, setting: Setting | None = None) -> tuple[Any, Any, Any]
     algorithm = METHODS[name](setting or Setting())
     inputs = Inputs.random(algorithm, 0)
     told = algorithm.broadcast(inputs.server, 1)
-    query, kept = algorithm.query(told, inputs.client, inputs.batches)
-    client, _ = algorithm.settle(told, inputs.client, gaussian(query, 0.1, inputs.normals), kept)
+    step, draws = next(releases(algorithm, inputs.draws))
+    client, noise = stirred(algorithm, inputs.client, draws)
+    query, kept = algorithm.query(told, client, only(inputs.batches, step))
+    client, _ = algorithm.settle(told, client, MECHANISMS[algorithm.law](query, 0.1, noise), kept)
     return inputs.client, kept, client
 
 
@@ -118,7 +120,8 @@ def test_a_record_alone_in_every_batch_attains_the_bound_of_dp_fedavg_as_publish
 @every_method
 def test_under_a_proved_plan_the_engine_runs_what_is_proved_and_refuses_the_rest(name: str) -> None:
     sizes = np.asarray(small_problem(seed=3, clients=5)[0].sizes)
-    run = small_run(METHODS[name](Setting(clients=5)), plan_proved(2.0, 1e-5, Sampling(WHOLE_SHARD), sizes, 2))
+    algorithm = METHODS[name](Setting(clients=5))
+    run = small_run(algorithm, plan_proved(2.0, 1e-5, whole_shard(algorithm, sizes), sizes, 2))
     if name in PROVED:
         assert np.isfinite(simulate(run).weights).all()
     else:
@@ -135,8 +138,8 @@ def test_a_round_refuses_a_method_that_hides_state_and_calls_itself_proved(name:
     told = honest.broadcast(inputs.server, 1)
 
     def perturb(query: Any, draws: Any) -> Release:
-        return gaussian(query, 0.1, draws)
+        return MECHANISMS[honest.law](query, 0.1, draws)
 
-    play(honest, told, inputs.client, inputs.batches, perturb, inputs.normals)
+    play(honest, told, inputs.client, inputs.batches, perturb, inputs.draws)
     with pytest.raises(RuntimeError, match="its guarantee cannot be 'proved'"):
-        play(liar, told, inputs.client, inputs.batches, perturb, inputs.normals)
+        play(liar, told, inputs.client, inputs.batches, perturb, inputs.draws)

@@ -44,7 +44,8 @@ class Network:
             raise InputError(f"consensus needs at least 2 clients, got {self.clients}; raise partition.clients.")
         if self.topology is not None and self.topology.clients != self.clients:
             raise InputError(
-                f"a network of {self.clients} clients needs a topology of as many, got {self.topology.clients}; make one."
+                f"a network of {self.clients} clients needs a topology of as many, got {self.topology.clients}; "
+                "make one for them."
             )
 
     @property

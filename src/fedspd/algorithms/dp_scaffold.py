@@ -2,17 +2,19 @@ r"""DP-SCAFFOLD (Noble, Bellet and Dieuleveut, AISTATS 2022, arXiv 2111.09278).
 
 Local steps that control variates keep from drifting apart. Participant i, with its $c_i$ and the server's w and c:
 
-    y   <- y - (g̃_r - c_i + c)/γ,   g̃_r = ∇f_i(y; B_r) + N(0, σ²),   r = 1..Q, from y = w
+    y   <- prox_{R/γ}(y - (g̃_r - c_i + c)/γ),   g̃_r = ∇f_i(y; B_r) + N(0, σ²),   r = 1..Q, from y = w
                                                                       the only access to the records
     c_i <- mean of the Q noised gradients
-    w   <- prox_{QR/γ}(w + mean of y - w over the participants)
+    w    = mean of y over the participants
     c    = mean of the latest c_i of all clients
 
-$y - w = -Q(c_i^{new} - c_i^{old} + c)/\gamma$, so a client uploads its new $c_i$ alone. The published method is for
-smooth objectives and takes no proximal step; its code clips to a batch's own median norm, which is not private: here
-the bound is fixed. The Q batches of a round are disjoint, so that a record is in one of them at most.
+The published method is for smooth objectives; a proximal step in every local one keeps the optimum where it is for
+any other: there $c_i$ is a client's own gradient, and every y stays. Its code clips to a batch's own median norm,
+which is not private: here the bound is fixed. The Q batches of a round are disjoint, so that a record is in one of
+them at most.
 
-Released: all Q noised gradients; $c_i$ and y are functions of them and of what the server sent.
+Released: all Q noised gradients; $c_i$ and y, which are uploaded, are functions of them and of what the server
+sent.
 Claimed as published: record-level (ε, δ)-DP for an observer of the final model, with amplification by the sampling of
 clients and records, and a weaker bound for the server.
 Claimed here: **proved** for the server. A record moves one of the Q releases of a round, by $2G/b$, and the later
@@ -81,7 +83,8 @@ class DPSCAFFOLD:
 
     def start(self, zeros: Array) -> tuple[Steered, Controlled, Array]:
         """All zero: public."""
-        return Steered(zeros[0, ...], zeros[0, ...]), Controlled(zeros, zeros, zeros, zeros[:, :1, :1]), zeros
+        replies = array_namespace(zeros).stack([zeros, zeros], axis=1)
+        return Steered(zeros[0, ...], zeros[0, ...]), Controlled(zeros, zeros, zeros, zeros[:, :1, :1]), replies
 
     def broadcast(self, server: Steered, round: Any) -> Course:
         """Weights, control variate and γ."""
@@ -98,24 +101,24 @@ class DPSCAFFOLD:
         return RECORD_MOVES[self.relation] * self.objective.clip_norm / batch_sizes
 
     def settle(self, told: Course, client: Controlled, release: Release, kept: None) -> tuple[Controlled, Array]:
-        """One step along the corrected gradient; after the last the new control variate is uploaded."""
+        """One step along the corrected gradient; after the last, point and new control variate are uploaded."""
         xp = array_namespace(client.point)
-        point = self._point(told, client) - (release.value - client.control + told.control) / told.inverse_step
+        step = 1 / told.inverse_step
+        away = self._point(told, client) - step * (release.value - client.control + told.control)
+        point = self.objective.regularizer.prox(away, step)
         total, last = client.total + release.value, client.steps == self.local_steps - 1
         control = xp.where(last, total / self.local_steps, client.control)
         total, steps = xp.where(last, 0 * total, total), xp.where(last, 0 * client.steps, client.steps + 1)
-        return Controlled(control, point, total, steps), control
+        return Controlled(control, point, total, steps), xp.stack([point, control], axis=1)
 
     def _point(self, told: Course, client: Controlled) -> Any:
         xp = array_namespace(client.point)
         return xp.where(client.steps == 0, xp.zeros_like(client.point) + told.weights, client.point)
 
     def merge(self, server: Steered, told: Course, replies: Array, previous: Array, present: Array) -> Steered:
-        """The mean way of the participants, a proximal step, and the mean of all latest control variates."""
-        away = mean_of_present(replies - previous, present) + server.control
-        step = self.local_steps / told.inverse_step
-        weights = self.objective.regularizer.prox(server.weights - step * away, step)
-        return Steered(weights, mean_of_latest(server.control, replies, previous, present, self.clients))
+        """The mean point of the participants, and the mean of all latest control variates."""
+        control = mean_of_latest(server.control, replies[:, 1, ...], previous[:, 1, ...], present, self.clients)
+        return Steered(mean_of_present(replies[:, 0, ...], present), control)
 
     def model(self, server: Steered) -> Array:
         """The server's weights."""

@@ -55,7 +55,7 @@ class Terms:
         if not METHODS[algorithm.name].deploys:
             able = ", ".join(name for name, method in METHODS.items() if method.deploys)
             raise InputError(
-                "a deployed run needs a method whose server sends weights alone and whose clients release once a round, "
+                "a deployed run needs a method whose server sends weights alone and whose clients release once a round "
                 f"with noise that can be drawn exactly, got {algorithm.name!r}; use one of {able}, or simulate."
             )
         if data.row_norm is None or data.scaling not in ("noisy-moments", "min-max"):

@@ -58,11 +58,19 @@ class Simulation:
                 f"run.most_stale x run.participants must be at least the number of clients, {self.shards.clients}, so "
                 f"that each can take its turn, got {self.most_stale} x {self.participants}; raise one of them."
             )
-        if isinstance(self.algorithm, PerturbsObjective) and isinstance(self.plan, ProvedPlan):
-            needed, counted = self.algorithm.jacobian(self.shards.holdings.divisors), self.plan.draws.jacobian
-            if needed > counted:
-                raise RuntimeError(f"the method's determinant costs {needed:g}, of which its plan counts {counted:g}.")
+        if isinstance(self.plan, ProvedPlan):
+            _check_counted(self.algorithm, self.plan, self.shards.holdings.divisors)
         check_batches(self.shards.holdings, self.plan.sampling, self.batch_size, self.algorithm.local_steps)
+
+
+def _check_counted(algorithm: Algorithm, plan: ProvedPlan, divisors: np.ndarray) -> None:
+    """A plan counts all that its method costs: otherwise an error of whoever built them."""
+    if isinstance(algorithm, PerturbsObjective) and algorithm.jacobian(divisors) > plan.draws.jacobian:
+        needed, counted = algorithm.jacobian(divisors), plan.draws.jacobian
+        raise RuntimeError(f"the method's determinant costs {needed:g}, of which its plan counts {counted:g}.")
+    turns = getattr(algorithm, "bands", 1)  # of a client's blocks of records
+    if plan.draws.blocks > turns:
+        raise RuntimeError(f"records come in turns of {turns}, its plan charges in turns of {plan.draws.blocks}.")
 
 
 def check_participants(count: int, clients: int) -> None:

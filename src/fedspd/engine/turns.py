@@ -31,6 +31,8 @@ def turns(simulation: Simulation, books: Books) -> Iterator[Turn]:
             return
         else:
             chosen = books.charge(round, choose(simulation, round, books))
+            if len(chosen) < min(simulation.min_participants, simulation.participants):
+                return
         if len(chosen):
             spent = (books.largest, books.total / len(books.epsilon)) if books.every_round else (np.nan, np.nan)
             yield Turn(round, chosen, books.with_budget, *spent)

@@ -93,7 +93,9 @@ def settings_of(config: Config) -> dict[str, Any]:
         "objective_every": config.metrics.objective_every,
         "spent_every_round": config.metrics.spent_every_round,
         "lagrangian": config.metrics.lagrangian,
-        "min_participants": config.run.min_participants,
+        "min_participants": config.run.min_participants
+        if METHODS[config.algorithm.name].partial
+        else config.partition.clients,
         "same_participants": config.run.selection == "fixed",
         "most_stale": config.run.most_stale,
     }

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fedspd.algorithms import METHODS
+from fedspd.algorithms import METHODS, Algorithm
 from fedspd.engine import Convergence, Outcome
 from fedspd.engine.diagnostics import accuracies, losses
 from fedspd.experiment.build import Experiment
@@ -51,7 +51,7 @@ def summarize(
         "test_accuracy_average": float(accuracies(algorithm.objective.loss, simulation.test, average[None])[0]),
         "majority_accuracy": float(np.bincount(simulation.test.labels).max() / len(simulation.test)),
         "test_loss": float(np.mean(losses(algorithm.objective.loss, simulation.test, outcome.weights))),
-        "bytes_uploaded": NUMBER * columns * outputs * int(outcome.participations.sum()),
+        "bytes_uploaded": NUMBER * _reply_size(algorithm, columns, outputs) * int(outcome.participations.sum()),
         "objective": history.last("objective"),
         "alfv": history.last("alfv"),
         "consensus_error": history.last("consensus_error"),
@@ -62,6 +62,11 @@ def summarize(
         "seed": simulation.seed,
         "columns": COLUMNS,
     }
+
+
+def _reply_size(algorithm: Algorithm, columns: int, outputs: int) -> int:
+    """Numbers that a client uploads in a round."""
+    return algorithm.start(np.zeros((1, columns, outputs)))[2].size
 
 
 def _privacy(experiment: Experiment, outcome: Outcome) -> dict[str, Any]:
