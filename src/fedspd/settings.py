@@ -79,7 +79,7 @@ class Algorithm:
 
     name: str = setting(
         "fedspd",
-        "the method, see `fedspd methods`; -published: as its authors have it, the last three: without privacy",
+        "the method, see fedspd methods; -published: as its authors have it, the last three: without privacy",
         choices=tuple(METHODS),
     )
     penalty: float | None = setting(

@@ -53,7 +53,7 @@ def choose(simulation: Simulation, round: int, books: Books) -> np.ndarray:
     if simulation.most_stale is not None:
         deadlines = np.where(books.may_take_part, books.last + simulation.most_stale - round, np.iinfo(np.int64).max)
         order = draws.stream(simulation.seed, "participation", round).permutation(len(deadlines))
-        first = _pressing(deadlines, simulation.participants)
+        first = order[_pressing(deadlines[order], simulation.participants)]  # of equals, whoever chance names
         rest = order[books.may_take_part[order] & ~np.isin(order, first)]
         return np.sort(np.concatenate([first, rest[: simulation.participants - len(first)]]))
     return choose_among(simulation.seed, round, simulation.participants, same, books.may_take_part, books.with_budget)
