@@ -5,7 +5,7 @@ are the ones the suite applies to the real thing.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import sqrt
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,122 +15,53 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedspd.algorithms import DPADMM, DPSGD, Constant, FedAvg, FedSPD
-from fedspd.algorithms.base import Released
+from fedspd.algorithms import (
+    DPADMM,
+    DPRADMM,
+    DPSCAFFOLD,
+    DPSGD,
+    Constant,
+    DDPADMMDual,
+    DDPADMMPrimal,
+    FedAvg,
+    FedSPD,
+    MultiStepDPADMM,
+    Network,
+    PrivateADMM,
+)
 from fedspd.engine import stream
 from fedspd.engine.round import play
-from fedspd.privacy import WITHOUT_REPLACEMENT, Sampling, gaussian, plan_proved
+from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, Sampling, gaussian, plan_proved
 from fedspd.privacy.accounting import FixedSize, spent
 from fedspd.problem import Objective, Softmax, Unregularized
-from fedspd.typing import Batches, Private, Query, Release
-from tests.algorithms.neighbors import Shard, replay
+from fedspd.typing import Query, Release
+from tests.algorithms.contract_methods import small_run, whole_shard
+from tests.algorithms.neighbors import Shard, replay, unit_draws
+from tests.algorithms.test_ftrl import banded, differences
+from tests.algorithms.test_ftrl import method as ftrl
+from tests.algorithms.test_objective_noise import DeterminantForgotten, HalfTheSensitivity, OneShot, worst_loss
+from tests.planted_twins import (
+    BatchSizeLost,
+    DividedByTheDrawn,
+    DividedByTheSteps,
+    FactorTwoLost,
+    HalfTheGradient,
+    LongSteps,
+    LooksInEvenRounds,
+    MedianCalledProved,
+    RelaxedOnce,
+    UnboundedRows,
+    UnnoisedDual,
+    UnnoisedIterate,
+    UnnoisedMinimizer,
+    UnnoisedStart,
+)
 from tests.privacy.accounting.test_accounting_tight import two_pairs_apart
 from tests.privacy.ledger.crashes import Order, kill_workers, prepare, violations
 
 COLUMNS, BATCH = 2, 20
 OBJECTIVE = Objective(Softmax(2), Unregularized(), sqrt(0.5))
-
-
-@dataclass(frozen=True)
-class UnnoisedDual(FedSPD):
-    """Noise on the upload, dual from the value before noise."""
-
-    def query(self, told: Any, client: Any, batches: Batches) -> Any:
-        query, _ = FedSPD.query(self, told, client, batches)
-        return query, Private(query.value)
-
-    def settle(self, told: Any, client: Any, release: Release, kept: Any) -> Any:
-        dual = client.dual + self.penalty * (told.weights - kept.value)
-        return Released(release.value, dual), release.value - dual / self.penalty
-
-
-@dataclass(frozen=True)
-class UnnoisedStart(UnnoisedDual):
-    """The next local steps begin where the last ones ended, before noise."""
-
-    def settle(self, told: Any, client: Any, release: Release, kept: Any) -> Any:
-        dual = client.dual + self.penalty * (told.weights - release.value)
-        return Released(kept.value, dual), release.value - dual / self.penalty
-
-
-@dataclass(frozen=True)
-class FactorTwoLost(FedSPD):
-    """The sensitivity of removing a record, claimed for replacing it."""
-
-    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
-        return FedSPD.sensitivity(self, round, batch_sizes) / 2
-
-
-@dataclass(frozen=True)
-class BatchSizeLost(FedSPD):
-    """The gradients of a batch are added up, the sensitivity is that of their mean."""
-
-    def query(self, told: Any, client: Any, batches: Batches) -> Any:
-        summed = Batches(batches.features, batches.labels, np.ones_like(np.asarray(batches.divisors)))
-        return FedSPD.query(self, told, client, summed)
-
-
-@dataclass(frozen=True)
-class UnboundedRows(FedSPD):
-    """Rows are not held to the declared norm; clipping the gradients does not bound the curvature."""
-
-    def query(self, told: Any, client: Any, batches: Batches) -> Any:
-        return FedSPD.query(self, told, client, Batches(1000 * batches.features, batches.labels, batches.divisors))
-
-
-@dataclass(frozen=True)
-class UnnoisedIterate(DPADMM):
-    """What is sent is noised, but the next step begins at the iterate before noise."""
-
-    def query(self, told: Any, client: Any, batches: Batches) -> Any:
-        query, _ = DPADMM.query(self, told, client, batches)
-        return query, Private(query.value)
-
-    def settle(self, told: Any, client: Any, release: Release, kept: Any) -> Any:
-        client, reply = DPADMM.settle(self, told, client, release, None)
-        return Released(kept.value, client.dual), reply
-
-
-@dataclass(frozen=True)
-class DividedByTheDrawn(DPSGD):
-    """The sum is divided by how many records joined, and few of them weigh more than planned."""
-
-    def query(self, told: Any, client: Any, batches: Batches) -> Any:
-        drawn = np.full_like(np.asarray(batches.divisors), batches.features.shape[2])
-        return DPSGD.query(self, told, client, batches._replace(divisors=drawn))
-
-
-@dataclass(frozen=True)
-class HalfTheGradient(DPSGD):
-    """The bound of adding a record, claimed for replacing it."""
-
-    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
-        return DPSGD.sensitivity(self, round, batch_sizes) / 2
-
-
-@dataclass(frozen=True)
-class DividedByTheSteps(FedAvg):
-    """The bound of an average of Q iterates, claimed for the last one."""
-
-    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
-        return FedAvg.sensitivity(self, round, batch_sizes) / self.local_steps
-
-
-@dataclass(frozen=True)
-class LongSteps(FedAvg):
-    """Steps longer than 2/L, which nobody checks."""
-
-    def _check(self, round: Any) -> None:
-        pass
-
-
-@dataclass(frozen=True)
-class MedianCalledProved(DPSGD):
-    """Clipping to the median of the records' own norms, passed off as proved."""
-
-    @property
-    def guarantee(self) -> str:
-        return "proved"
+STEEP = Objective(Softmax(2), Unregularized(), 0.05)  # gradients are clipped also where a sub-problem is least
 
 
 def method(kind: type[FedSPD] = FedSPD, local_steps: int = 1, **changes: Any) -> FedSPD:
@@ -150,10 +81,31 @@ def admm(kind: type[DPADMM] = DPADMM) -> DPADMM:
     return kind(OBJECTIVE, clients=1, penalty=0.05, schedule=Constant(0.25))
 
 
-def worst_replay(algorithm: Any, twice: bool = False, joined: int = BATCH) -> tuple[bool, bool]:
-    """Over flat and curved shards: does the query move too far, does anything else depend on the record?"""
+def primal(kind: type[DDPADMMPrimal] = DDPADMMPrimal) -> DDPADMMPrimal:
+    return kind(STEEP, Network(2), 0.3, 1.0)
+
+
+def recycled(kind: type[DPRADMM] = DPRADMM) -> DPRADMM:
+    return kind(STEEP, Network(2), 0.3, 1.0, 1.0)
+
+
+def relaxed(kind: type[PrivateADMM] = PrivateADMM) -> PrivateADMM:
+    return kind(STEEP, 2, 0.3, 1.0, 0.9)
+
+
+def multi_step() -> MultiStepDPADMM:
+    return MultiStepDPADMM(OBJECTIVE, 1, 0.05, 5, Constant(0.25))
+
+
+def scaffold() -> DPSCAFFOLD:
+    return DPSCAFFOLD(OBJECTIVE, 1, 5, Constant(0.25))
+
+
+def worst_replay(algorithm: Any, twice: bool = False, joined: int = BATCH) -> tuple[bool, bool, bool]:
+    """Over flat and curved shards: does the query move too far, does anything else depend on the record, do two
+    releases of a round?"""
     steps = algorithm.local_steps
-    too_far = differs = False
+    too_far = differs = several = False
     for seed in range(40):
         rng = np.random.default_rng(seed)
         rows = rng.standard_normal((steps * BATCH, COLUMNS))
@@ -169,11 +121,35 @@ def worst_replay(algorithm: Any, twice: bool = False, joined: int = BATCH) -> tu
         if twice:
             drawn[-1, -1] = 0
         servers = np.zeros((4, COLUMNS, 2)) if seed < 2 else rng.standard_normal((4, COLUMNS, 2))
-        normals = rng.standard_normal((4, 1, COLUMNS, 2))
+        normals = unit_draws(rng, algorithm, 4, COLUMNS)
         found = replay(algorithm, first, second, [drawn] * 4, servers, normals, divisor=float(BATCH))
         too_far |= found.worst_ratio > 1 + 1e-9
         differs |= found.state_differs
-    return too_far, differs
+        several |= found.most_moved > 1
+    return too_far, differs, several
+
+
+def determinant_is_left_out(counted: float) -> bool:
+    """Whether the engine refuses a plan that counts so much of the determinant of noise on the dual."""
+    algorithm = DDPADMMDual(OBJECTIVE, Network(5), 0.3, 1.0)
+    sizes = np.asarray(small_run(algorithm, None).shards.sizes)
+    sampling = whole_shard(algorithm, sizes)
+    plan = plan_proved(2.0, 1e-5, replace(sampling, jacobian=counted * sampling.jacobian), sizes, 2)
+    try:
+        small_run(algorithm, plan).check()
+    except RuntimeError:
+        return True
+    return False
+
+
+def uses_are_undercharged(blocks: int) -> bool:
+    """Whether a record's uses move what the noise of DP-FTRL hides further than as many events allow as are charged."""
+    algorithm, turns = ftrl(3, clip_norm=0.05), 12
+    blank = Shard(np.zeros((9, 3)), np.zeros(9, int))
+    first, second = (blank.with_record(0, np.eye(3)[0], label) for label in (0, 1))
+    moved = np.linalg.norm(banded(3, turns) @ differences(algorithm, first, second, np.zeros((turns, 3, 2))))
+    charged = Sampling(WHOLE_SHARD, blocks=blocks).charges(turns)
+    return bool(moved > sqrt(charged) * algorithm.sensitivity(1, 9.0) * (1 + 1e-9))
 
 
 def noise_is_wrong(mechanism: Callable[..., Release], scale: float) -> bool:
@@ -298,6 +274,42 @@ CHECKS: dict[str, tuple[Callable[[], bool], Callable[[], bool]]] = {
     "the steps of DP-FedAvg are charged like those of an average": (
         lambda: steps_are_undercharged(0.0),
         lambda: steps_are_undercharged(1.0),
+    ),
+    "DDP-ADMM with noise on the dual leaves determinants out of its plan": (
+        lambda: determinant_is_left_out(1.0),
+        lambda: determinant_is_left_out(0.0),
+    ),
+    "noise in the objective is charged like noise on a query": (
+        lambda: worst_loss(OneShot) > 1,
+        lambda: worst_loss(DeterminantForgotten) > 1,
+    ),
+    "noise in the objective loses the factor 2 of replace-one": (
+        lambda: worst_loss(OneShot) > 1,
+        lambda: worst_loss(HalfTheSensitivity) > 1,
+    ),
+    "DDP-ADMM with noise on the primal carries the un-noised minimizer": (
+        lambda: worst_replay(primal())[1],
+        lambda: worst_replay(primal(UnnoisedMinimizer))[1],
+    ),
+    "free rounds of DP-RADMM look at records": (
+        lambda: worst_replay(recycled())[0],
+        lambda: worst_replay(recycled(LooksInEvenRounds))[0],
+    ),
+    "DP-FTRL is charged once for all uses of a record": (
+        lambda: uses_are_undercharged(3),
+        lambda: uses_are_undercharged(12),
+    ),
+    "batches of multi-step DP-ADMM overlap": (
+        lambda: worst_replay(multi_step())[2],
+        lambda: worst_replay(multi_step(), twice=True)[2],
+    ),
+    "batches of DP-SCAFFOLD overlap": (
+        lambda: worst_replay(scaffold())[2],
+        lambda: worst_replay(scaffold(), twice=True)[2],
+    ),
+    "Private ADMM loses the factor 2 of its relaxed step": (
+        lambda: worst_replay(relaxed())[0],
+        lambda: worst_replay(relaxed(RelaxedOnce))[0],
     ),
     "the variance is used as the deviation": (
         lambda: noise_is_wrong(gaussian, 0.3),

@@ -10,13 +10,15 @@ from fedspd import InputError, config, run
 from fedspd.algorithms import Constant, FedPD
 from fedspd.engine import Simulation
 from fedspd.engine.simulate import simulate
+from fedspd.engine.simulation import check_claims
 from fedspd.experiment import prepare_experiment
 from fedspd.experiment.planning import proposed_plan
-from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, Sampling, plan_proved
+from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, Law, Sampling, plan_as_published, plan_proved
 from fedspd.privacy.ledger import Ledger, show
+from tests.algorithms.contract_methods import METHODS, Setting, whole_shard
 from tests.algorithms.test_fedspd import method
 from tests.algorithms.test_fedspd_published import simulation, small_problem
-from tests.test_planted_bugs import UnnoisedDual
+from tests.planted_twins import UnnoisedDual
 
 QUICK = {"metrics.criterion": False, "metrics.objective_every": 1000}
 
@@ -192,6 +194,30 @@ def test_a_simulation_refuses_a_plan_for_other_neighbors_than_its_methods() -> N
     of_others = replace(run_one.algorithm, relation="zero-out")  # pyright: ignore[reportArgumentType]
     with pytest.raises(RuntimeError, match="speaks of zero-out neighbors, its plan of replace-one ones"):
         simulate(replace(run_one, algorithm=of_others))
+
+
+@pytest.mark.parametrize(("name", "law"), [("One shot", "gaussian"), ("Private ADMM", "laplace")])
+def test_a_simulation_refuses_a_plan_for_noise_of_another_law_than_its_methods(name: str, law: Law) -> None:
+    algorithm = METHODS[name](Setting(clients=6))
+    run_one = proved(cap=3, participants=2, rounds=3)
+    sizes = np.asarray(run_one.shards.sizes)
+    plan = plan_proved(2.0, 1e-5, Sampling(WHOLE_SHARD, law=law, jacobian=0.0), sizes, 3)
+    with pytest.raises(RuntimeError, match=f"'s noise is {algorithm.law}, that of its plan {law}"):
+        check_claims(algorithm, plan)
+    published = plan_as_published(1.0, "round", 1e-5, WHOLE_SHARD, 1, sizes, 3, law)
+    with pytest.raises(RuntimeError, match=f"'s noise is {algorithm.law}, that of its plan {law}"):
+        simulate(replace(run_one, algorithm=algorithm, plan=published))
+    check_claims(algorithm, replace(published, epsilon_per_round=np.inf))  # without noise there is no law
+
+
+def test_a_simulation_refuses_a_plan_that_counts_less_of_a_determinant_than_its_method_costs() -> None:
+    run_one = proved(cap=3, participants=2, rounds=3)
+    algorithm, sizes = METHODS["One shot"](Setting(clients=6)), np.asarray(run_one.shards.sizes)
+    enough = whole_shard(algorithm, sizes)
+    less = replace(enough, jacobian=0.999 * enough.jacobian)
+    with pytest.raises(RuntimeError, match=r"the method's determinant costs .*, of which its plan counts"):
+        simulate(replace(run_one, algorithm=algorithm, plan=plan_proved(2.0, 1e-5, less, sizes, 3)))
+    simulate(replace(run_one, algorithm=algorithm, plan=plan_proved(2.0, 1e-5, enough, sizes, 3)))
 
 
 def test_a_simulation_refuses_noise_for_a_method_that_bounds_nothing() -> None:

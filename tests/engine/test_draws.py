@@ -155,3 +155,55 @@ def test_a_record_of_a_short_shard_is_in_every_step_equally_often_beside_a_long_
     dealt = draws.whole_shards(stream(6, "records"), sizes, 3)[::2, :, 0]
     for step in range(3):
         assert stats.chisquare(np.bincount(dealt[:, step], minlength=3)).pvalue > 1e-4
+
+
+# --- noise of pure privacy -----------------------------------------------------------------------------------
+
+
+def spherical(noise: np.ndarray, size: float = 1.0) -> bool:
+    """Whether matrices have the density exp(-|b|/size): uniform directions, independent lengths of law Gamma(d)."""
+    vectors = noise.reshape(-1, noise.shape[-2] * noise.shape[-1]).astype(float)
+    count, dimension = vectors.shape
+    lengths = np.linalg.norm(vectors, axis=1)
+    towards, law = vectors / lengths[:, None], stats.beta((dimension - 1) / 2, (dimension - 1) / 2)
+    slanted = towards @ np.ones(dimension) / np.sqrt(dimension)
+    pvalues = [
+        stats.kstest(lengths / size, stats.gamma(dimension).cdf).pvalue,
+        2
+        * min(
+            stats.gamma(count * dimension).cdf(lengths.sum() / size),
+            stats.gamma(count * dimension).sf(lengths.sum() / size),
+        ),
+        *(stats.kstest((1 + one) / 2, law.cdf).pvalue for one in (*towards.T, slanted)),
+        stats.spearmanr(lengths, slanted).pvalue,
+    ]
+    return min(pvalues) > 1e-5
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(8000, 3, 2), (2000, 4, 3, 1)], ids=["one release", "several draws"])
+def test_noise_of_pure_privacy_has_uniform_directions_and_lengths_of_the_gamma_law_and_not_five_percent_off(
+    shape: tuple[int, ...], kind: type
+) -> None:
+    noise = draws.unit_noise(stream(10, "noise"), "laplace", shape, kind)
+    assert (noise.shape, noise.dtype) == (shape, kind)
+    assert spherical(noise)
+    assert not spherical(noise, 1.05)
+    assert not spherical(noise, 0.95)
+
+
+def test_what_is_nearly_noise_of_pure_privacy_would_be_found_out() -> None:
+    """The test above is sharp: independent Laplace numbers, one length for all releases of a client, a lost degree."""
+    rng = stream(11, "noise")
+    normals = rng.standard_normal((8000, 3, 2))
+    towards = normals / np.linalg.norm(normals, axis=(1, 2), keepdims=True)
+    assert not spherical(rng.laplace(size=(8000, 3, 2)))
+    assert not spherical(towards * rng.standard_gamma(5, (8000, 1, 1)))
+    assert not spherical(towards * np.abs(rng.standard_normal((8000, 1, 1)) * 6))
+    assert spherical(towards * rng.standard_gamma(6, (8000, 1, 1)))
+
+
+def test_gaussian_noise_is_the_standard_normals_of_its_stream() -> None:
+    np.testing.assert_array_equal(
+        draws.unit_noise(stream(1, "noise"), "gaussian", (4, 3, 2)), stream(1, "noise").standard_normal((4, 3, 2))
+    )

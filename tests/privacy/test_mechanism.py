@@ -5,8 +5,10 @@ import pytest
 from scipy import stats
 
 from fedspd.engine import stream
-from fedspd.privacy import gaussian
-from fedspd.typing import Query
+from fedspd.engine.draws import unit_noise
+from fedspd.privacy import MECHANISMS, gaussian, laplace, randomized_response
+from fedspd.typing import Argmin, Query
+from tests.engine.test_draws import spherical
 
 DRAWS = 200_000
 
@@ -51,3 +53,43 @@ def test_a_release_carries_nothing_of_the_query_but_its_noised_value() -> None:
     release = gaussian(Query(np.zeros((1, 2, 2)), np.array([0.7])), 1.0, np.ones((1, 2, 2)))
     assert release._fields == ("value",)
     np.testing.assert_array_equal(np.asarray(release.value), np.ones((1, 2, 2)))
+
+
+@pytest.mark.parametrize("scale", [0.0587, 1.0, 30.0])
+def test_the_norm_of_a_clients_noise_has_the_mean_of_scale_times_weights_and_not_five_percent_more_or_less(
+    scale: float,
+) -> None:
+    clients, dimension = 5000, 6
+    query = Query(np.full((clients, 3, 2), 3.0), np.zeros(clients))
+    released = np.asarray(laplace(query, scale, unit_noise(stream(2, "noise"), "laplace", (clients, 3, 2))).value)
+    total = float(np.linalg.norm(released - 3.0, axis=(1, 2)).sum()) / scale
+    law = stats.gamma(clients * dimension)  # mean s d for each
+    assert law.ppf(1e-6) < total < law.ppf(1 - 1e-6)
+    assert not law.ppf(1e-6) < 1.05 * total < law.ppf(1 - 1e-6)
+    assert not law.ppf(1e-6) < 0.95 * total < law.ppf(1 - 1e-6)
+    assert spherical(released - 3.0, scale)
+
+
+@pytest.mark.parametrize("law", MECHANISMS)
+def test_noise_in_an_objective_goes_into_its_linear_term_and_only_the_minimizer_leaves(law: str) -> None:
+    """Of half a square, whose minimizer under b is -b."""
+    argmin = Argmin(under=lambda noise: -noise, slope=lambda weights: weights, clipped=np.array([0.7, 0.1]))
+    draws = stream(3, "noise").standard_normal((2, 3, 1))
+    scales = np.array([1.0, 10.0])[:, None, None]
+    release = MECHANISMS[law](argmin, scales, draws)  # pyright: ignore[reportArgumentType]
+    assert release._fields == ("value",)
+    np.testing.assert_array_equal(np.asarray(release.value), -scales * draws)
+
+
+@pytest.mark.parametrize("chance", [0.1, 0.45])
+def test_a_label_is_flipped_with_the_chance_that_is_given_whatever_it_was_and_not_five_percent_more_or_less(
+    chance: float,
+) -> None:
+    labels = np.repeat([0, 1], DRAWS)
+    found = np.asarray(randomized_response(labels, stream(4, "labels").random(len(labels)), chance))
+    assert set(np.unique(found)) == {0, 1}
+    for one in (0, 1):
+        flips = int(np.count_nonzero(found[labels == one] != one))
+        assert stats.binomtest(flips, DRAWS, chance).pvalue > 1e-4
+        assert stats.binomtest(flips, DRAWS, 1.05 * chance).pvalue < 1e-6
+        assert stats.binomtest(flips, DRAWS, 0.95 * chance).pvalue < 1e-6

@@ -12,7 +12,7 @@ from fedspd.privacy import (
     Sampling,
     plan_proved,
 )
-from fedspd.privacy.accounting import FixedSize, Gaussian, Poisson, spent
+from fedspd.privacy.accounting import FixedSize, Gaussian, Laplace, Poisson, spent
 from fedspd.privacy.proved import largest_batch
 
 SIZES = np.repeat([326, 325], [61, 39])
@@ -36,6 +36,7 @@ def test_whole_shards_need_the_one_shot_multiplier_times_the_root_of_the_partici
         Sampling(WITHOUT_REPLACEMENT, 10, 5, 0.9),
         Sampling(POISSON, 50),
         Sampling(POISSON, 10, 5, 0.9, max_batch=40),
+        Sampling(WHOLE_SHARD, law="laplace", jacobian=0.01),
     ],
 )
 @pytest.mark.parametrize("share", [0.0, 0.1])
@@ -89,6 +90,7 @@ def test_shard_sizes_are_not_rounded_where_a_larger_shard_means_a_larger_chance_
 def test_events_say_what_the_engine_does() -> None:
     assert Sampling(WHOLE_SHARD).event(325, 2.0) == Gaussian(2.0)
     assert Sampling(WITHOUT_REPLACEMENT, 10, 5, 0.9).event(325, 2.0) == FixedSize(2.0, 325, 50, 5, 0.9)
+    assert Sampling(WHOLE_SHARD, law="laplace", jacobian=0.1).event(325, 2.0) == Laplace(2.0, 0.1)
     assert Sampling(POISSON, 50).event(500, 2.0) == Poisson(2.0, 0.1)
     assert Sampling(POISSON, 10, 5, 0.9, 30).event(500, 2.0) == Poisson(2.0, 0.1, 5, 0.9, 500, 10, 30)
 
@@ -104,3 +106,45 @@ def test_the_limit_on_batches_leaves_nearly_all_of_delta_and_one_less_would_not(
     with_limit = spent([(Poisson(3.0, 50 / 325, 5, 0.9, 325, 10, limit), 20)], 1e-5).epsilon
     without = spent([(Poisson(3.0, 50 / 325, 5, 0.9, 325, 10, 325), 20)], 1e-5).epsilon
     assert without <= with_limit <= 1.02 * without
+
+
+@pytest.mark.parametrize("changes", [{"law": "laplace"}, {"blocks": 2}])
+@pytest.mark.parametrize("scheme", [WITHOUT_REPLACEMENT, POISSON, WITH_REPLACEMENT])
+def test_noise_of_pure_privacy_and_noise_that_is_remembered_have_no_plan_but_for_whole_shards(
+    scheme: str, changes: dict
+) -> None:
+    with pytest.raises(InputError, match=f"need the whole shard, got {scheme}; leave algorithm.batch_size out"):
+        Sampling(scheme, 10, **changes)
+
+
+@pytest.mark.parametrize("jacobian", [0.0, 0.02])
+def test_pure_rounds_cost_no_more_than_they_add_up_to_and_many_of_them_cost_less(jacobian: float) -> None:
+    """A round costs 1/z and its determinant; at a delta, composition is better than the sum."""
+    for rounds, gain in ((1, 1.0), (30, 0.8)):
+        plan = plan_proved(
+            9.0, 1e-5, Sampling(WHOLE_SHARD, law="laplace", jacobian=jacobian), SIZES, rounds, noise_multiplier=10.0
+        )
+        total = float(plan.spent(np.array([0]), np.array([rounds]))[0])
+        assert total <= rounds * (0.1 + jacobian) * (1 + 1e-9)
+        assert total < gain * rounds * (0.1 + jacobian) * (1 + 1e-9)
+        assert plan.law == "laplace"
+
+
+def test_determinants_leave_less_for_noise_and_too_much_of_them_is_refused_with_a_remedy() -> None:
+    def multiplier(jacobian: float) -> float:
+        return plan_proved(
+            1.0, 1e-5, Sampling(WHOLE_SHARD, law="laplace", jacobian=jacobian), SIZES, 4
+        ).noise_multipliers[0]
+
+    assert multiplier(0.0) < multiplier(0.1) < multiplier(0.2)
+    with pytest.raises(InputError, match=r"raise algorithm.penalty or the budget"):
+        multiplier(0.3)
+
+
+def test_a_client_is_charged_when_it_begins_a_turn_of_its_blocks() -> None:
+    plan = plan_proved(1.0, 1e-5, Sampling(WHOLE_SHARD, blocks=3), SIZES, 7)
+    assert plan.is_charged(np.arange(7)).tolist() == [True, False, False, True, False, False, True]
+    spent_so_far = plan.spent(np.zeros(8, int), np.arange(8))
+    assert (np.diff(spent_so_far) > 0).tolist() == [True, False, False, True, False, False, True]
+    always = plan_proved(1.0, 1e-5, Sampling(WHOLE_SHARD), SIZES, 7)
+    assert always.is_charged(np.arange(7)).all()

@@ -107,11 +107,10 @@ class DPRADMM:
         return determinant_loss(self.objective, self.row_norm, float(min(batch_sizes)), curvature)
 
     def settle(self, told: Turn, client: Recycled, release: Release, kept: None) -> tuple[Recycled, Array]:
-        """The dual step with what was heard, and after an odd round the slope to recycle; the reply is the release."""
+        """The dual step with what was heard, and the slope, of use after odd rounds; the reply is the release."""
         heard, dual = self.network.listen(told.neighbors, client.weights), self._dual(told, client)
         revealed = consensus.pull(heard, dual, client.weights) - 2 * heard.edge * heard.degree * release.value
-        slope = told.odd * revealed + (1 - told.odd) * client.slope
-        return Recycled(release.value, dual, slope), release.value
+        return Recycled(release.value, dual, revealed), release.value
 
     def _recycled(self, told: Turn, client: Recycled) -> Any:
         heard = self.network.listen(told.neighbors, client.weights)

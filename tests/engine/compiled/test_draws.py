@@ -8,6 +8,7 @@ from scipy import stats
 
 from fedspd.engine.compiled.session import installed, session
 from fedspd.engine.draws import NOBODY
+from tests.engine.test_draws import spherical
 
 pytestmark = pytest.mark.skipif(not installed(), reason="JAX is not installed")
 
@@ -66,7 +67,9 @@ def test_normals_have_deviation_one_and_not_two_percent_more_or_less_and_are_fre
     from fedspd.engine.compiled import draws
 
     with session():
-        normals = np.asarray(jax.vmap(lambda key: draws.unit_noise(key, "gaussian", (8, 2), "float32"))(keys(20_000)), float)
+        normals = np.asarray(
+            jax.vmap(lambda key: draws.unit_noise(key, "gaussian", (8, 2), "float32"))(keys(20_000)), float
+        )
     flat = normals.reshape(20_000, 16)
     squares = (flat**2).sum()
     assert stats.chi2(flat.size).sf(squares) > 1e-4
@@ -75,6 +78,22 @@ def test_normals_have_deviation_one_and_not_two_percent_more_or_less_and_are_fre
     assert stats.kstest(flat.ravel(), "norm").pvalue > 1e-4
     assert abs(np.corrcoef(flat[:-1, 0], flat[1:, 0])[0, 1]) < 0.03
     assert len(np.unique(flat[:, 0])) > 19_000
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (2, 3, 1)], ids=["one release", "several draws"])
+def test_noise_of_pure_privacy_has_uniform_directions_and_lengths_of_the_gamma_law_and_not_five_percent_off(
+    shape: tuple[int, ...],
+) -> None:
+    import jax
+
+    from fedspd.engine.compiled import draws
+
+    with session():
+        noise = np.asarray(jax.vmap(lambda key: draws.unit_noise(key, "laplace", shape, "float64"))(keys(8000)))
+    assert noise.shape == (8000, *shape)
+    assert spherical(noise)
+    assert not spherical(noise, 1.05)
+    assert not spherical(noise, 0.95)
 
 
 def test_a_client_draws_the_same_whoever_plays_beside_it() -> None:
