@@ -166,16 +166,14 @@ def spherical(noise: np.ndarray, size: float = 1.0) -> bool:
     count, dimension = vectors.shape
     lengths = np.linalg.norm(vectors, axis=1)
     towards, law = vectors / lengths[:, None], stats.beta((dimension - 1) / 2, (dimension - 1) / 2)
-    slanted = towards @ np.ones(dimension) / np.sqrt(dimension)
+    slanted, total = towards @ np.ones(dimension) / np.sqrt(dimension), stats.gamma(count * dimension)
     pvalues = [
         stats.kstest(lengths / size, stats.gamma(dimension).cdf).pvalue,
-        2
-        * min(
-            stats.gamma(count * dimension).cdf(lengths.sum() / size),
-            stats.gamma(count * dimension).sf(lengths.sum() / size),
-        ),
+        2 * min(total.cdf(lengths.sum() / size), total.sf(lengths.sum() / size)),
         *(stats.kstest((1 + one) / 2, law.cdf).pvalue for one in (*towards.T, slanted)),
-        stats.spearmanr(lengths, slanted).pvalue,
+        stats.kstest(
+            lengths[slanted > 0] / size, stats.gamma(dimension).cdf
+        ).pvalue,  # lengths are those of any direction
     ]
     return min(pvalues) > 1e-5
 

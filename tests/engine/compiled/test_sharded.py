@@ -30,7 +30,8 @@ import jax
 from fedspd.engine.compiled.together import simulate_together
 found = {"devices": jax.device_count()}
 for name, run in {"batches": batched("FedSPD-DP"), "whole": proved(cap=2, participants=4, rounds=9),
-                  "mean": batched("DP-FedAvg"), "recycled": batched("DP-RADMM"), "steered": batched("DP-SCAFFOLD")}.items():
+                  "mean": batched("DP-FedAvg"), "recycled": batched("DP-RADMM"),
+                  "steered": batched("DP-SCAFFOLD")}.items():
     (_, outcome), = simulate_together([run], kind=np.float64)
     found[name] = [outcome.models.tolist(), outcome.history["alfv"].tolist()]
 try:

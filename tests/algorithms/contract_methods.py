@@ -1,0 +1,198 @@
+"""The methods that the contract's tests run, what each claims, and how they are made from one setting."""
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedspd.algorithms import (
+    DPAADMM,
+    DPADMM,
+    DPFTRL,
+    DPLRADMM,
+    DPMADMM,
+    DPRADMM,
+    DPSCAFFOLD,
+    DPSGD,
+    PSADMM,
+    Constant,
+    DDPADMMDual,
+    DDPADMMPrimal,
+    FedAvg,
+    FedPD,
+    FedSPD,
+    FedSPDPublished,
+    Geometric,
+    MultiStepDPADMM,
+    Network,
+    NoisyProximalGradient,
+    OneShot,
+    PrivateADMM,
+    Schedule,
+    SquareRoot,
+)
+from fedspd.algorithms.base import PerturbsObjective
+from fedspd.engine import Simulation
+from fedspd.privacy import WHOLE_SHARD, Sampling
+from fedspd.problem import (
+    L1,
+    Box,
+    ElasticNet,
+    FlippedLabels,
+    GroupL1,
+    LeastSquares,
+    Loss,
+    Objective,
+    Regularizer,
+    Softmax,
+    SquaredHinge,
+    SquaredL2,
+    Unregularized,
+)
+from tests.algorithms.test_fedspd_published import small_problem
+
+LOSSES: list[Loss] = [Softmax(2), LeastSquares(), SquaredHinge()]
+REGULARIZERS: list[Regularizer] = [
+    Unregularized(), L1(0.3), SquaredL2(0.5), ElasticNet(0.4, 0.5), GroupL1(0.2), Box(0.4),
+]  # fmt: skip
+
+
+class Setting(NamedTuple):
+    """What the methods below are made from; each takes what it knows. Rows have norm at most 1."""
+
+    objective: Objective = Objective(Softmax(2), L1(0.02), 0.7)
+    local_steps: int = 1
+    gamma: float = 1.0
+    penalty: float = 0.3
+    relation: Any = "replace-one"
+    crowding: float = 1.0
+    clients: int = 3
+    grows: bool = True  # γ grows from round to round
+
+    @property
+    def schedule(self) -> Schedule:
+        return SquareRoot(self.gamma) if self.grows else Constant(self.gamma)
+
+    @property
+    def smooth(self) -> Objective:
+        """For exact sub-problems: with a square in place of a regularizer that has a kink."""
+        if isinstance(self.objective.regularizer, Unregularized | SquaredL2):
+            return self.objective
+        return replace(self.objective, regularizer=SquaredL2(0.2))
+
+    @property
+    def strong(self) -> Objective:
+        """For a noise that is divided by the regularizer's strength."""
+        return replace(self.smooth, regularizer=SquaredL2(0.2))
+
+    @property
+    def flipped(self) -> Objective:
+        """Of labels that were flipped, where the loss can be corrected for it."""
+        return (
+            replace(self.smooth, loss=FlippedLabels(0.1)) if isinstance(self.objective.loss, Softmax) else self.smooth
+        )
+
+    @property
+    def star(self) -> Network:
+        return Network(self.clients)
+
+
+METHODS: dict[str, Callable[[Setting], Any]] = {
+    "FedSPD-DP": lambda s: FedSPD(
+        s.objective, s.clients, s.penalty, s.local_steps, s.gamma, 1.0, "server", s.relation, s.crowding
+    ),
+    "FedSPD-DP from the client's own point": lambda s: FedSPD(
+        s.objective, s.clients, s.penalty, s.local_steps, s.gamma, 1.0, "own", s.relation, s.crowding
+    ),
+    "FedSPD-DP as published": lambda s: FedSPDPublished(
+        s.objective, s.clients, s.penalty, s.local_steps, s.schedule
+    ),
+    "DP-SGD": lambda s: DPSGD(s.objective, s.schedule, "fixed", s.relation),
+    "DP-SGD with median clipping": lambda s: DPSGD(s.objective, s.schedule, "median", s.relation),
+    "DP-FedAvg": lambda s: FedAvg(s.objective, s.local_steps, s.schedule, 0.0, 1.0, s.relation, s.crowding),
+    "DP-FedAvg as published": lambda s: FedAvg(s.objective, s.local_steps, s.schedule),
+    "DP-FedProx": lambda s: FedAvg(s.objective, s.local_steps, s.schedule, s.penalty, 1.0, s.relation, s.crowding),
+    "DP-ADMM": lambda s: DPADMM(s.objective, s.clients, s.penalty, s.schedule, s.relation),
+    "FedPD": lambda s: FedPD(s.objective, s.clients, s.penalty, s.local_steps, s.schedule),
+    "DDP-ADMM with noise on the dual": lambda s: DDPADMMDual(s.smooth, s.star, s.penalty, 1.0),
+    "DDP-ADMM with noise on the primal": lambda s: DDPADMMPrimal(s.smooth, s.star, s.penalty, 1.0),
+    "DDP-ADMM with noise on the primal as published": lambda s: DDPADMMPrimal(s.strong, s.star, s.penalty, None),
+    "DP-MADMM": lambda s: DPMADMM(s.smooth, s.star, s.penalty, Geometric(1.5 * s.penalty, 1.1), 1.0),
+    "DP-RADMM": lambda s: DPRADMM(s.smooth, s.star, s.penalty, s.gamma, 1.0),
+    "DP-AADMM": lambda s: DPAADMM(s.objective, s.clients, s.penalty, 2),
+    "DP-LR-ADMM": lambda s: DPLRADMM(s.flipped, s.star, s.penalty, 1.0),
+    "PS-ADMM": lambda s: PSADMM(s.objective, s.clients, s.penalty, s.schedule, s.relation),
+    "Multi-step DP-ADMM": lambda s: MultiStepDPADMM(
+        s.objective, s.clients, s.penalty, s.local_steps, s.schedule, s.relation
+    ),
+    "Private ADMM": lambda s: PrivateADMM(s.objective, s.clients, s.penalty, 1.0, 0.7),
+    "DP-SCAFFOLD": lambda s: DPSCAFFOLD(s.objective, s.clients, s.local_steps, s.schedule, s.relation),
+    "Noisy proximal gradient": lambda s: NoisyProximalGradient(s.objective, s.schedule, 0.4, s.relation),
+    "DP-FTRL": lambda s: DPFTRL(s.objective, s.gamma, 3),
+    "One shot": lambda s: OneShot(s.smooth, s.penalty, 1.0),
+}  # fmt: skip
+CLAIMS = {
+    "FedSPD-DP": "proved",
+    "FedSPD-DP from the client's own point": "proved",
+    "FedSPD-DP as published": "as published",
+    "DP-SGD": "proved",
+    "DP-SGD with median clipping": "as published",
+    "DP-FedAvg": "proved",
+    "DP-FedAvg as published": "as published",
+    "DP-FedProx": "proved",
+    "DP-ADMM": "proved",
+    "FedPD": "none",
+    "DDP-ADMM with noise on the dual": "proved",
+    "DDP-ADMM with noise on the primal": "proved",
+    "DDP-ADMM with noise on the primal as published": "as published",
+    "DP-MADMM": "proved",
+    "DP-RADMM": "proved",
+    "DP-AADMM": "as published",
+    "DP-LR-ADMM": "proved",
+    "PS-ADMM": "proved",
+    "Multi-step DP-ADMM": "proved",
+    "Private ADMM": "proved",
+    "DP-SCAFFOLD": "proved",
+    "Noisy proximal gradient": "proved",
+    "DP-FTRL": "proved",
+    "One shot": "proved",
+}
+PROVED = [name for name, claim in CLAIMS.items() if claim == "proved"]
+HIDING = [
+    "FedSPD-DP as published",
+    "DP-SGD with median clipping",
+    "FedPD",
+    "DDP-ADMM with noise on the primal as published",
+    "DP-AADMM",
+]
+CONSENSUS = [name for name in METHODS if hasattr(METHODS[name](Setting()), "network")]  # of all clients, in every round
+EXACT = [name for name in METHODS if METHODS[name](Setting()).exact]
+WHOLE = [*EXACT, "DP-FTRL"]  # use the whole shard in every round, or a fixed part of it
+
+every_method = pytest.mark.parametrize("name", METHODS)
+seeds = given(seed=st.integers(0, 2**32), round=st.sampled_from([2, 3]))
+light = settings(deadline=None, max_examples=15)
+
+
+def relations(name: str) -> list[str]:
+    """The neighbors that a method has a proof for."""
+    algorithm = METHODS[name](Setting())
+    return ["replace-one", "zero-out"] if "relation" in {field.name for field in fields(algorithm)} else ["replace-one"]
+
+
+def whole_shard(algorithm: Any, sizes: np.ndarray) -> Sampling:
+    """What a plan must know of a method that uses whole shards."""
+    law, blocks = algorithm.law, getattr(algorithm, "bands", 1)
+    jacobian = algorithm.jacobian(sizes) if isinstance(algorithm, PerturbsObjective) else 0.0
+    return Sampling(WHOLE_SHARD, law=law, jacobian=jacobian, blocks=blocks)
+
+
+def small_run(algorithm: Any, plan: Any, rounds: int = 2) -> Simulation:
+    """Whole shards of unequal size, rows of norm at most 1, everybody takes part."""
+    shards, table = small_problem(seed=3, clients=5)
+    shards = replace(shards, features=shards.features / np.linalg.norm(shards.features, axis=1).max())
+    return Simulation(shards, table, algorithm, plan, None, 5, rounds, seed=0)

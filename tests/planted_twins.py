@@ -1,0 +1,151 @@
+"""Broken twins of methods: each has one bug that would break its guarantee."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedspd.algorithms import (
+    DPADMM,
+    DPRADMM,
+    DPSGD,
+    DDPADMMPrimal,
+    FedAvg,
+    FedSPD,
+    PrivateADMM,
+)
+from fedspd.algorithms.base import Released
+from fedspd.typing import Batches, Private, Query, Release
+
+
+@dataclass(frozen=True)
+class UnnoisedDual(FedSPD):
+    """Noise on the upload, dual from the value before noise."""
+
+    def query(self, told: Any, client: Any, batches: Batches) -> Any:
+        query, _ = FedSPD.query(self, told, client, batches)
+        return query, Private(query.value)
+
+    def settle(self, told: Any, client: Any, release: Release, kept: Any) -> Any:
+        dual = client.dual + self.penalty * (told.weights - kept.value)
+        return Released(release.value, dual), release.value - dual / self.penalty
+
+
+@dataclass(frozen=True)
+class UnnoisedStart(UnnoisedDual):
+    """The next local steps begin where the last ones ended, before noise."""
+
+    def settle(self, told: Any, client: Any, release: Release, kept: Any) -> Any:
+        dual = client.dual + self.penalty * (told.weights - release.value)
+        return Released(kept.value, dual), release.value - dual / self.penalty
+
+
+@dataclass(frozen=True)
+class FactorTwoLost(FedSPD):
+    """The sensitivity of removing a record, claimed for replacing it."""
+
+    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
+        return FedSPD.sensitivity(self, round, batch_sizes) / 2
+
+
+@dataclass(frozen=True)
+class BatchSizeLost(FedSPD):
+    """The gradients of a batch are added up, the sensitivity is that of their mean."""
+
+    def query(self, told: Any, client: Any, batches: Batches) -> Any:
+        summed = Batches(batches.features, batches.labels, np.ones_like(np.asarray(batches.divisors)))
+        return FedSPD.query(self, told, client, summed)
+
+
+@dataclass(frozen=True)
+class UnboundedRows(FedSPD):
+    """Rows are not held to the declared norm; clipping the gradients does not bound the curvature."""
+
+    def query(self, told: Any, client: Any, batches: Batches) -> Any:
+        return FedSPD.query(self, told, client, Batches(1000 * batches.features, batches.labels, batches.divisors))
+
+
+@dataclass(frozen=True)
+class UnnoisedIterate(DPADMM):
+    """What is sent is noised, but the next step begins at the iterate before noise."""
+
+    def query(self, told: Any, client: Any, batches: Batches) -> Any:
+        query, _ = DPADMM.query(self, told, client, batches)
+        return query, Private(query.value)
+
+    def settle(self, told: Any, client: Any, release: Release, kept: Any) -> Any:
+        client, reply = DPADMM.settle(self, told, client, release, None)
+        return Released(kept.value, client.dual), reply
+
+
+@dataclass(frozen=True)
+class DividedByTheDrawn(DPSGD):
+    """The sum is divided by how many records joined, and few of them weigh more than planned."""
+
+    def query(self, told: Any, client: Any, batches: Batches) -> Any:
+        drawn = np.full_like(np.asarray(batches.divisors), batches.features.shape[2])
+        return DPSGD.query(self, told, client, batches._replace(divisors=drawn))
+
+
+@dataclass(frozen=True)
+class HalfTheGradient(DPSGD):
+    """The bound of adding a record, claimed for replacing it."""
+
+    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
+        return DPSGD.sensitivity(self, round, batch_sizes) / 2
+
+
+@dataclass(frozen=True)
+class DividedByTheSteps(FedAvg):
+    """The bound of an average of Q iterates, claimed for the last one."""
+
+    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
+        return FedAvg.sensitivity(self, round, batch_sizes) / self.local_steps
+
+
+@dataclass(frozen=True)
+class LongSteps(FedAvg):
+    """Steps longer than 2/L, which nobody checks."""
+
+    def _check(self, round: Any) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class MedianCalledProved(DPSGD):
+    """Clipping to the median of the records' own norms, passed off as proved."""
+
+    @property
+    def guarantee(self) -> str:
+        return "proved"
+
+
+@dataclass(frozen=True)
+class UnnoisedMinimizer(DDPADMMPrimal):
+    """What is sent is noised, but the next sub-problem is centered at the minimizer before noise."""
+
+    def query(self, told: Any, client: Any, batches: Batches) -> Any:
+        query, _ = DDPADMMPrimal.query(self, told, client, batches)
+        return query, Private(query.value)
+
+    def settle(self, told: Any, client: Any, release: Release, kept: Any) -> Any:
+        client, reply = DDPADMMPrimal.settle(self, told, client, release, None)
+        return client._replace(weights=kept.value), reply
+
+
+@dataclass(frozen=True)
+class LooksInEvenRounds(DPRADMM):
+    """Rounds that are free solve the sub-problem again."""
+
+    def query(self, told: Any, client: Any, batches: Batches) -> Any:
+        exact, _ = DPRADMM.query(self, told._replace(odd=1), client, batches)
+        assert not isinstance(exact, Query)
+        return (exact if told.odd else Query(exact.under(0 * client.weights), exact.clipped)), None
+
+
+@dataclass(frozen=True)
+class RelaxedOnce(PrivateADMM):
+    """The sensitivity of the proximal point, claimed for the step over it, which is up to twice as long."""
+
+    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
+        return PrivateADMM.sensitivity(self, round, batch_sizes) / 2
