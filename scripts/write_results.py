@@ -30,8 +30,8 @@ def main() -> None:
     PAGE.write_text(text)
     for name in REPRODUCED:
         shutil.copy(folders.reproduction / f"{name}.png", FIGURES)
-    for name in ("accuracy-epsilon", "accuracy-bytes"):
-        shutil.copy(folders.comparison / f"{name}.png", FIGURES)
+    for figure in folders.comparison.glob("accuracy-*.png"):
+        shutil.copy(figure, FIGURES)
 
 
 def between(text: str, marker: str, content: str) -> str:
@@ -48,22 +48,20 @@ def pivot(board: Path) -> str:
     with board.open() as file:
         rows = [row for row in csv.DictReader(file) if row["takes part"]]  # not the one of all records together
     budgets = sorted({float(row["epsilon"]) for row in rows if row["epsilon"]})
-    cells: dict[tuple[str, str, str], dict[float, str]] = {}
+    cells: dict[tuple[str, str, str, str], dict[float, str]] = {}
     for row in rows:
+        if not row["epsilon"]:
+            continue
         value = f"{float(row['accuracy, %']):.2f} ± {float(row['accuracy, % s.e.']):.2f}"
-        key = (row["data"], row["takes part"], row["method"])
-        cells.setdefault(key, {})[float(row["epsilon"]) if row["epsilon"] else 0.0] = value
-    private = {key: found for key, found in cells.items() if 0.0 not in found}
-    names = list(dict.fromkeys(method for _, _, method in sorted(private, key=lambda key: key[2])))
+        key = (row["data"], row["takes part"], row["method"], row["guarantee"])
+        cells.setdefault(key, {})[float(row["epsilon"])] = value
     places = list(dict.fromkeys(key[:2] for key in cells))
     lines = [
-        "| data | takes part | method | " + " | ".join(f"ε {budget:g}" for budget in budgets) + " |",
-        "|---|---|---|" + "---|" * len(budgets),
+        "| data | takes part | method | guarantee | " + " | ".join(f"ε {budget:g}" for budget in budgets) + " |",
+        "|---|---|---|---|" + "---|" * len(budgets),
     ]
-    for place in places:
-        for name in names:
-            found = private[(*place, name)]
-            lines.append(f"| {' | '.join((*place, name))} | {' | '.join(found[budget] for budget in budgets)} |")
+    for key in sorted(cells, key=lambda key: (places.index(key[:2]), key[3] != "proved", key[2].lower())):
+        lines.append(f"| {' | '.join(key)} | {' | '.join(cells[key].get(budget, '–') for budget in budgets)} |")
     return "\n".join(lines)
 
 

@@ -35,8 +35,9 @@ CLAIMS = (
 
 def comparison_page(entries: Sequence[Entry], central: tuple[float, float], seeds: int) -> Page:
     """Privacy, where our method stands, the table, the figures, the configurations."""
-    by_epsilon = tuple(chart for group in groups(entries).values() for chart in epsilon_charts(group, central))
-    by_bytes = tuple(chart for group in groups(entries).values() for chart in bytes_charts(group))
+    companies = groups(entries).items()
+    by_epsilon = tuple(chart for name, group in companies for chart in epsilon_charts(group, central, name))
+    by_bytes = tuple(chart for name, group in companies for chart in bytes_charts(group, name))
     sections = (
         Section("Where FedSPD-DP stands", standing(entries, seeds), grids=(behind_grid(entries),)),
         Section("Accuracy against epsilon", charts=by_epsilon),
@@ -131,16 +132,19 @@ def standing(entries: Sequence[Entry], seeds: int) -> tuple[str, ...]:
 
 
 def groups(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
-    """Our method with each company of proved ones that is there; all others are in the table only."""
+    """Our method with each company of proved ones that is there; all others are in the table only.
+
+    Without a name where there is one company only.
+    """
     ours = [entry for entry in entries if name_of(entry.cell.method) == "fedspd"]
     others = [entry for entry in entries if entry.cell.method in PRIVATE and entry not in ours]
-    found = dict.fromkeys(company(entry.cell.method) for entry in others)
-    return {name: ours + [entry for entry in others if company(entry.cell.method) == name] for name in found} or {
-        "": ours
-    }
+    found = list(dict.fromkeys(company(entry.cell.method) for entry in others))
+    if len(found) < 2:
+        return {"": ours + others}
+    return {name: ours + [entry for entry in others if company(entry.cell.method) == name] for name in found}
 
 
-def epsilon_charts(entries: Sequence[Entry], central: tuple[float, float]) -> tuple[Chart, ...]:
+def epsilon_charts(entries: Sequence[Entry], central: tuple[float, float], name: str = "") -> tuple[Chart, ...]:
     """One chart per situation, one line per method."""
     charts = []
     for deal, share in _places(entries):
@@ -149,7 +153,7 @@ def epsilon_charts(entries: Sequence[Entry], central: tuple[float, float]) -> tu
         for method in dict.fromkeys(e.cell.method for e in here):
             own = sorted((e for e in here if e.cell.method == method), key=lambda e: e.cell.epsilon)
             series.append(_series(own[0].cell.label, [e.cell.epsilon for e in own], [e.accuracy for e in own]))
-        title = f"{NAMES[deal]}, {SHARES[share]}"
+        title = f"{NAMES[deal]}, {SHARES[share]}" + (f": {name}" if name else "")
         references = (("central, no privacy", central[0]),)
         charts.append(
             Chart(title, "total epsilon", "test accuracy, %", tuple(series), references, log_x=True, markers=True)
@@ -157,7 +161,7 @@ def epsilon_charts(entries: Sequence[Entry], central: tuple[float, float]) -> tu
     return tuple(charts)
 
 
-def bytes_charts(entries: Sequence[Entry]) -> tuple[Chart, ...]:
+def bytes_charts(entries: Sequence[Entry], name: str = "") -> tuple[Chart, ...]:
     """Accuracy after every round against what was uploaded until then, at one budget."""
     budgets = sorted({e.cell.epsilon for e in entries if e.cell.epsilon < inf})
     if not budgets:
@@ -172,7 +176,7 @@ def bytes_charts(entries: Sequence[Entry]) -> tuple[Chart, ...]:
             )
             for e in here
         )
-        title = f"{NAMES[deal]}, {SHARES[share]}, epsilon {budget:g}"
+        title = f"{NAMES[deal]}, {SHARES[share]}, epsilon {budget:g}" + (f": {name}" if name else "")
         charts.append(Chart(title, "MB uploaded by all clients", "test accuracy, %", series, markers=True))
     return tuple(charts)
 

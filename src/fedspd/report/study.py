@@ -61,8 +61,8 @@ def _figures(entries: Sequence[Entry], central: tuple[float, float]) -> dict[str
     found = {}
     for place, (company, group) in enumerate(groups(entries).items()):
         suffix = "" if place == 0 else "-" + company.lower().replace(" ", "-")
-        found[f"accuracy-epsilon{suffix}"] = epsilon_charts(group, central)
-        found[f"accuracy-bytes{suffix}"] = bytes_charts(group)
+        found[f"accuracy-epsilon{suffix}"] = epsilon_charts(group, central, company)
+        found[f"accuracy-bytes{suffix}"] = bytes_charts(group, company)
     return found
 
 
