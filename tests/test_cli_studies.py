@@ -14,9 +14,10 @@ from PIL import Image
 from fedspd.config import Config, parse
 from fedspd.report import folders_page
 from fedspd.studies import PROTOCOL
-from fedspd.studies.compare import BY_RULE, LOCAL_STEPS, OPEN, PRIVATE, Cell, cells, configuration
+from fedspd.studies.compare import LIMITED, Cell, cells, configuration
 from fedspd.studies.jobs import _write, run_key
-from fedspd.studies.tuning import GRIDS, SEEDS, Grid, trials
+from fedspd.studies.lineup import BY_RULE, CLAIMED, EVERYBODY, OPEN, PRIVATE
+from fedspd.studies.tuning import POINTS, SEEDS, Grid, trials
 from tests.command import Finished, run_all
 from tests.studies.made import once, result
 
@@ -56,15 +57,17 @@ FIGURE_6 = {"page.json", "report.html", "verdict.csv", "verdict.md", "curves.csv
     f"fig6-{variant}-{end}.png" for variant in ("published", "proved") for end in ("fcp", "pcp")
 }
 # Which point of its grid wins for every method: results of trials that are known already are read, and these are
-# written by hand, since all 252 of them would take a minute.
+# written by hand, since all of them would take minutes.
 WINNERS = {"FedSPD-DP": 3, "DP-SGD": 5, "DP-FedAvg": 0, "DP-ADMM": 4, "FedAvg": 1, "FedProx": 3, "FedPD": 4}
+LATER = [title for title in EVERYBODY if title not in WINNERS and title not in BY_RULE]
+WINNERS |= {title: (4 + 3 * number) % POINTS for number, title in enumerate(LATER)}
 TUNED = [cell for cell in cells((1.0,), ("iid",), ("full",)) if cell.method not in BY_RULE]
 SITE = {"page.json": '{"title": "My site"}', "index.html": "<p>Years of work</p>"}
 
 
 def grid_of(cell: Cell) -> Grid:
     name = configuration(cell).algorithm.name
-    return (GRIDS | {"dp-fedavg": LOCAL_STEPS})[name]
+    return LIMITED[name]
 
 
 def write_trials(cache: Path) -> None:
@@ -189,13 +192,18 @@ def test_a_comparison_has_every_method_once_and_the_central_one(done: dict[str, 
     private = {row["method"] for row in rows if row["epsilon"]}
     without = {row["method"] for row in rows if not row["epsilon"]}
     called = {cell.method: cell.label for cell in cells((1.0,), ("iid",), ("full",))}
-    assert private == {called[method] for method in (*PRIVATE, *BY_RULE)}
+    assert private == {called[method] for method in (*PRIVATE, *BY_RULE, *CLAIMED)}
     assert without >= {called[method] for method in OPEN}
     assert len(rows) == len(private) + len(without)
     accuracy = {row["method"]: float(row["accuracy, %"]) for row in rows}
-    assert all(81 < value < 86 for value in accuracy.values()), accuracy
-    assert {float(row["MB up"]) for row in rows if row["MB up"]} == {0.656}, "the same uploads: 500 of 164 numbers"
-    assert {row["rounds"] for row in rows if row["rounds"]} == {"5"}
+    assert all(value > 70 for name, value in accuracy.items() if name in {called[method] for method in PRIVATE}), (
+        accuracy
+    )
+    assert all(81 < accuracy[called[method]] < 86 for method in ("FedSPD-DP", "DP-SGD", "DP-FedAvg", *OPEN)), accuracy
+    megabytes = {row["method"]: float(row["MB up"]) for row in rows if row["MB up"]}
+    others = {"one shot": 0.131, "DP-SCAFFOLD": 1.312}  # one round, and two matrices in each
+    assert megabytes == dict.fromkeys(megabytes, 0.656) | others, "the same uploads: 500 of 164 numbers"
+    assert {row["rounds"] for row in rows if row["rounds"]} == {"5", "1"}
 
 
 def test_every_tuned_method_ran_with_the_point_that_won_its_trials_and_nothing_was_tried_twice(
@@ -205,7 +213,7 @@ def test_every_tuned_method_ran_with_the_point_that_won_its_trials_and_nothing_w
     with (study / "leaderboard.csv").open() as file:
         chosen = {row["method"]: row["chosen"] for row in csv.DictReader(file)}
     for method, place in WINNERS.items():
-        epsilon = 1.0 if method in PRIVATE else inf
+        epsilon = inf if method in OPEN else 1.0
         cell = Cell("iid", "full", epsilon, method)
         point = grid_of(cell)[place]
         assert chosen[cell.label] == ", ".join(f"{name.partition('.')[2]} {value:.3g}" for name, value in point.items())

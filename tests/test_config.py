@@ -31,7 +31,7 @@ def values_of(key: Any) -> st.SearchStrategy[Any]:
         return st.integers(rules.get("at_least", 0), 10**6)
     numbers = st.floats(
         rules.get("above", rules.get("at_least")),
-        rules.get("below"),
+        rules.get("below", rules.get("at_most")),
         exclude_min="above" in rules,
         exclude_max="below" in rules,
         allow_infinity=False,
@@ -93,7 +93,7 @@ REFUSED = {
     "unknown key": ({"privacy": {"epsilom": 1.0}}, "unknown key privacy.epsilom; did you mean 'epsilon'?"),
     "key of another section": (
         {"run": {"qqqq": 1}},
-        "unknown key run.qqqq; known are rounds, participants, selection, most_participations,",
+        "unknown key run.qqqq; known are rounds, participants, selection, most_stale,",
     ),
     "section that is no table": ({"run": 3}, "[run] must be a table of keys, got 3;"),
     "text for a number": ({"privacy": {"epsilon": "1"}}, "privacy.epsilon must be a number, got '1'."),

@@ -195,6 +195,8 @@ def test_every_entry_is_complete_and_says_how_far_its_text_can_be_trusted(name: 
     assert not (method.reconstruction and method.confidence.startswith("high"))
     assert method.reconstruction or not method.confidence.startswith("low")
     assert method.claimed.endswith(".")
+    assert (method.proved != "") == (method.guarantee == "proved")
+    assert not method.proved or method.proved.endswith(".")
 
 
 def test_no_two_methods_have_the_same_title() -> None:

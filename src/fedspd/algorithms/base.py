@@ -137,6 +137,11 @@ class Proved(Algorithm, Protocol):
 class PerturbsObjective(Protocol):
     """A method that releases minimizers of noised objectives, whose density has a determinant."""
 
+    @property
+    def directions(self) -> int:
+        """Dimensions of the space in which a record moves the gradient, whatever the weights."""
+        ...
+
     def jacobian(self, batch_sizes: Any) -> float:
         """What a release costs at most beside the size of the noise, for clients of these batch sizes."""
         ...

@@ -24,7 +24,7 @@ from typing import Any
 import fedspd.algorithms.consensus as consensus
 from fedspd.algorithms.base import PrimalDual, Released
 from fedspd.algorithms.consensus import Neighbors, Network
-from fedspd.algorithms.objective_noise import determinant_loss, perturbed_minimum
+from fedspd.algorithms.objective_noise import TWO_RECORDS, determinant_loss, perturbed_minimum
 from fedspd.algorithms.schedule import Geometric
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective, check_exact
@@ -43,6 +43,7 @@ class DPMADMM:
 
     relation = "replace-one"
     law = "laplace"
+    directions = TWO_RECORDS
     exact = True
     releases = 1
     local_steps = 1

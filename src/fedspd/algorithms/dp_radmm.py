@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import fedspd.algorithms.consensus as consensus
 from fedspd.algorithms.base import PrimalDual
 from fedspd.algorithms.consensus import Neighbors, Network
-from fedspd.algorithms.objective_noise import determinant_loss, perturbed_minimum
+from fedspd.algorithms.objective_noise import TWO_RECORDS, determinant_loss, perturbed_minimum
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective, check_exact
 from fedspd.typing import Argmin, Array, Batches, Query, Release, array_namespace
@@ -58,6 +58,7 @@ class DPRADMM:
 
     relation = "replace-one"
     law = "laplace"
+    directions = TWO_RECORDS
     exact = True
     releases = 1
     local_steps = 1

@@ -16,6 +16,9 @@ from typing import Any
 from fedspd.problem import Objective, SquaredL2, minimize
 from fedspd.typing import Argmin, Array, Batches
 
+TWO_RECORDS = 2
+"""Gradients of one-margin losses have the direction of their record's row, so a replacement stays in a plane."""
+
 
 def perturbed_minimum(objective: Objective, start: Array, curvature: Any, pull: Array, batches: Batches) -> Argmin:
     """The sub-problem of stacked clients on their whole shards, for noise on its linear term.

@@ -20,7 +20,7 @@ from typing import Any
 
 from fedspd.algorithms.base import PrimalDual, Told, mean_of_present
 from fedspd.algorithms.fedavg import Local
-from fedspd.algorithms.objective_noise import determinant_loss, perturbed_minimum
+from fedspd.algorithms.objective_noise import TWO_RECORDS, determinant_loss, perturbed_minimum
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective, check_exact
 from fedspd.typing import Argmin, Array, Batches, Release
@@ -36,6 +36,7 @@ class OneShot:
 
     relation = "replace-one"
     law = "laplace"
+    directions = TWO_RECORDS
     exact = True
     releases = 1
     local_steps = 1

@@ -40,7 +40,8 @@ class Method:
     citation: str
     guarantee: Literal["proved", "as published", "none"]  # the strongest its runs may carry
     caveat: str = ""  # why it is not proved
-    claimed: str  # as published, one sentence; where it is proved, the proof's
+    claimed: str  # by its authors, one sentence
+    proved: str = ""  # what holds here, one sentence
     noise: Literal["Gaussian", "spherical Laplace", "none"]  # the second is pure differential privacy
     relation: str = "replace-one"
     released: str  # what leaves a client
@@ -69,12 +70,13 @@ def label(name: str, title: str = "") -> str:
 def as_published(method: Method, caveat: str, **changes: Any) -> Method:
     """The same method with its own calibration, which is not proved."""
     title = f"{method.title} as published"
-    return replace(method, title=title, guarantee="as published", caveat=caveat, **changes)
+    return replace(method, title=title, guarantee="as published", caveat=caveat, proved="", **changes)
 
 
 FEDSPD = Method(
     title="FedSPD-DP", citation="Li, Wang, Chang, Chi 2022, arXiv 2204.12284; with released state: docs/privacy.md",
-    guarantee="proved", claimed=A_TOTAL, noise="Gaussian",
+    guarantee="proved", claimed="(ε, δ)-DP of a round, and c0 q ε sqrt(pT/(1-q)) in total by Theorem 1.",
+    proved=A_TOTAL, noise="Gaussian",
     released="the average of the local steps; dual, upload and next start follow from it",
     confidence="high: the paper's own text, changed where its proof fails", table_1=True,
     printed=Printed(SEVERAL, NON_SMOOTH, True, "O(1/sqrt(TQ))"),
@@ -82,7 +84,8 @@ FEDSPD = Method(
 )  # fmt: skip
 DP_SGD = Method(
     title="DP-SGD", citation="Abadi et al. 2016, CCS, doi 10.1145/2976749.2978318",
-    guarantee="proved", claimed=A_TOTAL, noise="Gaussian",
+    guarantee="proved", claimed="(ε, δ)-DP of a round, and (O(q ε sqrt(T)), δ) in total by the moments accountant.",
+    proved=A_TOTAL, noise="Gaussian",
     released="the mean of clipped record gradients",
     confidence="high: the method; how it is federated is the FedSPD-DP paper's", table_1=True,
     printed=Printed(ONE_SGD, "non-convex, smooth", False, ""),
@@ -91,7 +94,8 @@ DP_SGD = Method(
 DP_FEDAVG = Method(
     title="DP-FedAvg", reconstruction=True,
     citation='Li, Chang, Chi 2020, "Secure federated averaging with differential privacy", MLSP',
-    guarantee="proved", claimed=A_TOTAL, noise="Gaussian",
+    guarantee="proved", claimed="(ε, δ)-DP of a round, with the total of the FedSPD-DP paper's Theorem 1.",
+    proved=A_TOTAL, noise="Gaussian",
     released="the last local iterate",
     confidence="low: its abstract only", table_1=True,
     printed=Printed(SEVERAL, "strongly convex, smooth", True, "O(1/(TQ))"),
@@ -100,7 +104,8 @@ DP_FEDAVG = Method(
 DP_ADMM = Method(
     title="DP-ADMM",
     citation="Huang, Hu, Guo, Chan-Tin, Gong 2020, TIFS, doi 10.1109/TIFS.2019.2931068, arXiv 1808.10101",
-    guarantee="proved", claimed=A_TOTAL, noise="Gaussian",
+    guarantee="proved", claimed="(ε, δ)-DP of a round, and (c0 ε sqrt(T), δ) in total by the moments accountant.",
+    proved=A_TOTAL, noise="Gaussian",
     released="the local iterate; duals follow from it",
     confidence="high: its update is that of public code; medium: its step sizes", table_1=True,
     printed=Printed(ONE_GD, NON_SMOOTH, False, "O(1/sqrt(T))"),
@@ -108,7 +113,8 @@ DP_ADMM = Method(
 )  # fmt: skip
 DDP_ADMM_DVP = Method(
     title="DDP-ADMM (DVP)", citation="Zhang, Zhu 2017, TIFS 12(1), doi 10.1109/TIFS.2016.2607691",
-    guarantee="proved", claimed=PURE_ROUNDS, noise="spherical Laplace",
+    guarantee="proved", claimed="Pure DP of a round, without a total.",
+    proved=PURE_ROUNDS, noise="spherical Laplace",
     released="the local minimizer itself, of an objective with noise; duals follow from it",
     confidence="medium: its structure is well known, its constants are from memory", table_1=True,
     printed=Printed(ONE_GD, "strongly convex, smooth", False, ""),
@@ -118,12 +124,16 @@ DDP_ADMM_PVP = replace(
     DDP_ADMM_DVP, title="DDP-ADMM (PVP)", released="the local minimizer with noise; duals follow from it",
 )  # fmt: skip
 DP_MADMM = replace(
-    DDP_ADMM_DVP, title="DP-MADMM", citation="Zhang, Khalili, Liu 2018, ICML, arXiv 1806.02246",
+    DDP_ADMM_DVP, title="DP-MADMM",
+    claimed="Pure DP over all rounds, a sum over them that needs m (μ + 2ηV) > 2L.",
+    citation="Zhang, Khalili, Liu 2018, ICML, arXiv 1806.02246",
     confidence="medium: its structure is from its text, its settings are from memory",
     printed=Printed(ONE_GD, SMOOTH, False, "O(1/sqrt(T))"),
 )  # fmt: skip
 DP_RADMM = replace(
-    DP_MADMM, title="DP-RADMM", citation="Zhang, Khalili, Liu 2018, Allerton, arXiv 1810.03197",
+    DP_MADMM, title="DP-RADMM",
+    claimed="Pure DP over all odd rounds, a sum over them that needs m (μ + 2ηV) > 2L.",
+    citation="Zhang, Khalili, Liu 2018, Allerton, arXiv 1810.03197",
     released="the local minimizer of odd rounds, of an objective with noise; all else follows from it",
     printed=Printed(ONE_GD, SMOOTH, False, ""),
 )  # fmt: skip
@@ -141,7 +151,9 @@ DP_AADMM = Method(
 DP_LR_ADMM = Method(
     title="DP-LR-ADMM", reconstruction=True,
     citation="Wang, Ishii, Du, Cheng, Chen 2020, TSP, arXiv 1908.01059",
-    guarantee="proved", claimed=A_TOTAL, noise="Gaussian",
+    guarantee="proved",
+    claimed="labels private even from their own server, and zero-concentrated DP in total; constants unknown here.",
+    proved=A_TOTAL, noise="Gaussian",
     released="the local minimizer with noise, learned from flipped labels; duals follow from it",
     confidence="low: its abstract and tables", table_1=True, printed=Printed(ONE_GD, SMOOTH, False, ""),
     local_updates=EXACT, objective=SMOOTH, partial=False,
@@ -149,46 +161,55 @@ DP_LR_ADMM = Method(
 PS_ADMM = Method(
     title="PS-ADMM", reconstruction=True,
     citation="Ding, Errapotu, Zhang, Gong, Pan, Han 2019, SecureComm, doi 10.1007/978-3-030-37228-6_13",
-    guarantee="proved", claimed=A_TOTAL, noise="Gaussian",
+    guarantee="proved", claimed="(ε, δ)-DP in total; constants unknown here.",
+    proved=A_TOTAL, noise="Gaussian",
     released="the gradient of a batch; weights and duals follow from it",
     confidence="low: its abstract only", table_1=True, local_updates=ONE_SGD, objective=NON_SMOOTH, partial=True,
     deploys=True,
 )  # fmt: skip
 MULTI_STEP = Method(
     title="multi-step DP-ADMM", reconstruction=True, citation="Huang, Gong 2020, arXiv 2005.07890",
-    guarantee="proved", claimed=A_TOTAL, noise="Gaussian",
+    guarantee="proved", claimed="(ε, δ)-DP in total, every step on all records; constants unknown here.",
+    proved=A_TOTAL, noise="Gaussian",
     released="the gradient of every local step; weights and duals follow from them",
     confidence="low: its abstract only", local_updates=SEVERAL, objective=NON_SMOOTH, partial=True,
 )  # fmt: skip
 PRIVATE_ADMM = Method(
     title="private ADMM", citation="Cyffers, Bellet, Basu 2023, ICML, arXiv 2302.12559",
-    guarantee="proved", claimed=A_TOTAL, noise="Gaussian", released="the client's anchor, all that it carries",
+    guarantee="proved",
+    claimed="Rényi DP of a user with one record, locally, and amplified for who sees the last model only.",
+    proved=A_TOTAL, noise="Gaussian", released="the client's anchor, all that it carries",
     confidence="high: its update is that of the authors' code; for records of clients with many it is adapted here",
     local_updates=EXACT, objective=NON_SMOOTH, partial=True,
 )  # fmt: skip
 DP_SCAFFOLD = Method(
     title="DP-SCAFFOLD", citation="Noble, Bellet, Dieuleveut 2022, AISTATS, arXiv 2111.09278",
-    guarantee="proved", claimed=A_TOTAL, noise="Gaussian",
+    guarantee="proved",
+    claimed="(ε, δ)-DP of a record for who sees the last model only, with amplification by sampling.",
+    proved=A_TOTAL, noise="Gaussian",
     released="the gradient of every local step; control variates follow from them",
     confidence="high: its update is that of the authors' code",
     local_updates=SEVERAL, objective=NON_SMOOTH, partial=True,
 )  # fmt: skip
 NOISY_PROX_GD = Method(
     title="noisy proximal gradient", citation="Lowy, Razaviyayn 2023, ICLR, arXiv 2106.09779",
-    guarantee="proved", claimed=A_TOTAL, noise="Gaussian", released="the gradient of the whole shard",
+    guarantee="proved", claimed="(ε, δ)-DP of every record against everybody but its own client.",
+    proved=A_TOTAL, noise="Gaussian", released="the gradient of the whole shard",
     confidence="high: a standard method; its momentum is plainer than the authors'",
     local_updates=ONE_GD, objective=NON_SMOOTH, partial=True,
 )  # fmt: skip
 DP_FTRL = Method(
     title="DP-FTRL, banded", citation="Kairouz et al. 2021, ICML, arXiv 2103.00039; bands: Choquette-Choo et al. 2023, "
     "NeurIPS, arXiv 2306.08153",
-    guarantee="proved", claimed=A_TOTAL, noise="Gaussian", released="the gradient of the block whose turn it is",
+    guarantee="proved", claimed="(ε, δ)-DP of every client against who sees models, by a trusted server's noise.",
+    proved=A_TOTAL, noise="Gaussian", released="the gradient of the block whose turn it is",
     confidence="high: standard methods; that clients make the noise is ours",
     local_updates=ONE_GD, objective=NON_SMOOTH, partial=True,
 )  # fmt: skip
 ONE_SHOT = Method(
     title="one shot", citation="Chaudhuri, Monteleoni, Sarwate 2011, JMLR, arXiv 0912.0071, at every client",
-    guarantee="proved", claimed=PURE_ROUNDS, noise="spherical Laplace",
+    guarantee="proved", claimed="Pure DP of one release.",
+    proved=PURE_ROUNDS, noise="spherical Laplace",
     released="the local minimizer itself, of an objective with noise",
     confidence="high: a standard method, averaged", local_updates=EXACT, objective=SMOOTH, partial=True,
 )  # fmt: skip
@@ -204,30 +225,26 @@ METHODS = {
     "fedspd-published": as_published(
         FEDSPD, HIDDEN,
         citation="Li, Wang, Chang, Chi 2022, arXiv 2204.12284, Algorithm 1",
-        claimed="(ε, δ)-DP of a round, and c0 q ε sqrt(pT/(1-q)) in total by Theorem 1.",
         released="the average of the local steps less the scaled dual",
         private_state="last local iterate and dual", confidence="high: the paper's own text", rate="O(1/sqrt(TQ))",
     ),
     "dp-sgd": DP_SGD,
     "dp-sgd-published": as_published(
         DP_SGD, "the clipping bound is an un-noised statistic of the records",
-        claimed="(ε, δ)-DP of a round, and (O(q ε sqrt(T)), δ) in total by the moments accountant.",
         private_state="the median of the batch's gradient norms",
     ),
     "dp-fedavg": DP_FEDAVG,
     "dp-fedavg-published": as_published(
-        DP_FEDAVG, NO_TOTAL, claimed="(ε, δ)-DP of a round, with the total of the FedSPD-DP paper's Theorem 1.",
-        rate="O(1/(TQ))",
+        DP_FEDAVG, NO_TOTAL, rate="O(1/(TQ))",
     ),
     "dp-admm": DP_ADMM,
     "dp-admm-published": as_published(
-        DP_ADMM, NO_TOTAL, claimed="(ε, δ)-DP of a round, and (c0 ε sqrt(T), δ) in total by the moments accountant.",
-        rate="O(1/sqrt(T))",
+        DP_ADMM, NO_TOTAL, rate="O(1/sqrt(T))",
     ),
     "ddp-admm-dvp": DDP_ADMM_DVP,
     "ddp-admm-pvp": DDP_ADMM_PVP,
     "ddp-admm-pvp-published": as_published(
-        DDP_ADMM_PVP, HIDDEN, claimed="Pure DP of a round, without a total.", private_state="the local minimizer",
+        DDP_ADMM_PVP, HIDDEN, private_state="the local minimizer",
     ),
     "dp-madmm": DP_MADMM,
     "dp-radmm": DP_RADMM,

@@ -1,6 +1,7 @@
 """Many rounds on one machine, in NumPy: no compile time, cost per round growing with the participants."""
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +50,7 @@ def simulate(
         drawn: draws handed in, in place of the simulation's own streams.
     """
     simulation.check()
-    check_claims(simulation.algorithm, simulation.plan)
+    check_claims(simulation.algorithm, simulation.plan, prod(simulation.matrix))
     with cores() as each:
         return _simulate(simulation, on_round, gate, drawn or (lambda *turn: draw(simulation, *turn)), each)
 

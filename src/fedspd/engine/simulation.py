@@ -65,9 +65,12 @@ class Simulation:
 
 def _check_counted(algorithm: Algorithm, plan: ProvedPlan, divisors: np.ndarray) -> None:
     """A plan counts all that its method costs: otherwise an error of whoever built them."""
-    if isinstance(algorithm, PerturbsObjective) and algorithm.jacobian(divisors) > plan.draws.jacobian:
+    if isinstance(algorithm, PerturbsObjective):
         needed, counted = algorithm.jacobian(divisors), plan.draws.jacobian
-        raise RuntimeError(f"the method's determinant costs {needed:g}, of which its plan counts {counted:g}.")
+        if needed > counted:
+            raise RuntimeError(f"the method's determinant costs {needed:g}, of which its plan counts {counted:g}.")
+        if plan.draws.directions is not None and plan.draws.directions < algorithm.directions:
+            raise RuntimeError("a record moves the method's gradient in more directions than its plan counts on.")
     turns = getattr(algorithm, "bands", 1)  # of a client's blocks of records
     if plan.draws.blocks > turns:
         raise RuntimeError(f"records come in turns of {turns}, its plan charges in turns of {plan.draws.blocks}.")
@@ -82,9 +85,17 @@ def check_participants(count: int, clients: int) -> None:
         )
 
 
-def check_claims(algorithm: Algorithm, plan: Plan) -> None:
-    """A plan may not claim more than its method, nor speak of other neighbors: an error of whoever built them."""
+def check_claims(algorithm: Algorithm, plan: Plan, weights: int | None = None) -> None:
+    """A plan may not claim more than its method, nor speak of other neighbors: an error of whoever built them.
+
+    Args:
+        algorithm: the method.
+        plan: what is claimed.
+        weights: how many there are, where they are known; noise in fewer dimensions leaks more.
+    """
     name = type(algorithm).__name__
+    if isinstance(plan, ProvedPlan) and weights is not None and (plan.draws.dimension or 0) > weights:
+        raise RuntimeError(f"there are {weights} weights, its plan counts on noise on {plan.draws.dimension}.")
     if plan.guarantee == "proved" and algorithm.guarantee != "proved":
         raise RuntimeError(f"{name}'s guarantee is {algorithm.guarantee!r}, so its plan cannot be 'proved'.")
     if plan.guarantee != "none" and algorithm.guarantee == "none":

@@ -49,11 +49,11 @@ def agree(config: Config, holdings: Holdings, columns: int, classes: int) -> Agr
     _check(config)
     loss, regularizer = problem_parts(config, classes)
     proposal = propose(config, holdings, loss, columns * loss.outputs)
-    sampling = make_sampling(config, proposal)
+    sampling = make_sampling(config, proposal, columns * loss.outputs)
     objective = Objective(loss, regularizer, config.problem.clip_norm)
     algorithm = make_proved(config, objective, sampling.relation, proposal)
     if isinstance(algorithm, PerturbsObjective):
-        sampling = replace(sampling, jacobian=algorithm.jacobian(holdings.divisors))
+        sampling = replace(sampling, jacobian=algorithm.jacobian(holdings.divisors), directions=algorithm.directions)
     return Agreed(algorithm, make_plan(config, holdings, sampling, proposal), proposal.rounds)
 
 
@@ -132,12 +132,13 @@ def make_moments(
     return choose_levels(moments, float(plan.moments_scale(1.0).max()), holdings.records, holdings.clients)
 
 
-def make_sampling(config: Config, proposal: Proposal) -> Sampling:
-    """How records are drawn, with what the accounting must know of the local steps."""
+def make_sampling(config: Config, proposal: Proposal, dimension: int) -> Sampling:
+    """How records are drawn, with what the accounting must know of the local steps and of the noise."""
     algorithm = config.algorithm
+    if algorithm.batch_size is None and LAWS[METHODS[algorithm.name].noise] == "laplace":
+        return Sampling(WHOLE_SHARD, law="laplace", dimension=dimension, directions=1)
     if algorithm.batch_size is None:
-        law = LAWS[METHODS[algorithm.name].noise]
-        return Sampling(WHOLE_SHARD, law=law, blocks=algorithm.bands if algorithm.name == "dp-ftrl" else 1)
+        return Sampling(WHOLE_SHARD, blocks=algorithm.bands if algorithm.name == "dp-ftrl" else 1)
     return Sampling(
         algorithm.sampling, algorithm.batch_size, algorithm.local_steps, proposal.contraction, proposal.max_batch
     )

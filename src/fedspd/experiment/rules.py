@@ -161,9 +161,10 @@ def _multiplier(config: Config, records: int, participations: int, dimension: in
     """Noise of a coordinate over sensitivity, divided by the root of the participations."""
     algorithm, privacy = config.algorithm, config.privacy
     if METHODS[algorithm.name].noise == "spherical Laplace":
-        # the squared length of noise of scale s has the mean d (d + 1) s^2
-        one_round = privacy.epsilon / (participations if privacy.budget == "total" else 1)
-        return sqrt((dimension + 1) / participations) / one_round
+        drawn = Sampling(WHOLE_SHARD, law="laplace", dimension=dimension, directions=2)
+        counted = 1 if privacy.budget == "round" else participations
+        scale = multiplier_for(drawn, records, counted, privacy.epsilon, privacy.delta)
+        return scale * sqrt((dimension + 1) / participations)  # the squared length has the mean d (d + 1) times that
     if algorithm.batch_size is None and privacy.budget == "total":
         return calibrate(Gaussian, 1, privacy.epsilon, privacy.delta)  # whatever the participations
     drawn = Sampling(WHOLE_SHARD)

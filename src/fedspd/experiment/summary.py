@@ -19,7 +19,7 @@ ADVERSARIES = {"dp-aadmm": "anyone who sees the sum of a round's uploads, never 
 """Where a method asks for another one."""
 MECHANISMS = {"gaussian": "Gaussian", "laplace": "spherical Laplace"}
 CONVERSIONS = {
-    "proved": "each round is pure; rounds, and the Gaussian release of moments, compose to (epsilon, delta)",
+    "proved": "each round is pure; by the law of their losses, or their epsilons, rounds compose to (epsilon, delta)",
     "as published": "each round is pure and their epsilons add up; delta is not used",
 }
 """How pure privacy became the (epsilon, delta) that is stated."""

@@ -31,6 +31,8 @@ class Sampling:
     max_batch: int | None = None  # B_max, for Poisson sampling with several steps
     law: Law = "gaussian"  # of the noise; "laplace" for the whole shard only
     jacobian: float = 0.0  # what noise in the objective costs a round beside its size, at most
+    dimension: int | None = None  # of Laplace noise
+    directions: int | None = None  # in which a record moves what it is added to
     blocks: int = 1  # a record is used in one of so many participations
 
     def __post_init__(self) -> None:
@@ -53,7 +55,7 @@ class Sampling:
     def event(self, records: int, noise_multiplier: float) -> Event:
         """What one participation of a client with this many records costs."""
         if self.law == "laplace":
-            return Laplace(noise_multiplier, self.jacobian)
+            return Laplace(noise_multiplier, self.jacobian, "replace-one", self.dimension, self.directions)
         if self.scheme == WHOLE_SHARD:
             return Gaussian(noise_multiplier)
         assert self.batch_size is not None

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any, NamedTuple
 
 import jax
@@ -54,7 +55,7 @@ def simulate_together(
     groups: dict[Shape, list[Ready]] = {}
     for number, simulation in enumerate(simulations):
         simulation.check()
-        check_claims(simulation.algorithm, simulation.plan)
+        check_claims(simulation.algorithm, simulation.plan, prod(simulation.matrix))
         _check_devices(simulation)
         shape = shape_of(simulation, np.float64 if simulation.algorithm.exact else kind, drawn is not None)
         books = Books(simulation.plan, simulation.shards.clients, gate, simulation.spent_every_round)

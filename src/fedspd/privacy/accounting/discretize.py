@@ -17,9 +17,9 @@ from fedspd.privacy.accounting.profiles import (
     Floats,
     LossTails,
     Pair,
-    RandomizedResponse,
     loss_range,
     loss_tails,
+    positive_losses,
 )
 
 # How far beyond half way the cells of a lower bound reach, so that rounding down loses little.
@@ -47,8 +47,8 @@ def pessimistic(pair: Pair, spacing: float, negligible: float) -> LossMasses:
     Guarantees:
         Its profile is at least that of `pair` at every alpha; what lies above the grid has infinite loss.
     """
-    if isinstance(pair, RandomizedResponse):
-        return _two_losses(pair.epsilon, spacing)
+    if not isinstance(pair, Dominating):
+        return _listed(*positive_losses(pair), spacing, negligible)
     low, high = loss_range(pair, negligible)
     top = max(1, math.ceil(high / spacing))
     bottom = 0 if pair.order == "symmetric" else min(-1, math.floor(low / spacing))
@@ -120,15 +120,16 @@ def _connected_dots(tails: LossTails, grid: Floats, spacing: float) -> Floats:
     return masses
 
 
-def _two_losses(epsilon: float, spacing: float) -> LossMasses:
-    """Randomized response, each of its two losses moved to the ends of its cell."""
-    below = math.floor(epsilon / spacing)
-    grid = np.arange(below + 2, dtype=np.float64) * spacing
-    mass = 1.0 / (1.0 + math.exp(-epsilon))
-    share = min(max(math.expm1(grid[below] - epsilon) / math.expm1(-spacing), 0.0), 1.0)
-    masses = np.zeros_like(grid)
-    masses[below], masses[below + 1] = mass * (1.0 - share), mass * share
-    return _symmetric(masses, grid, spacing, infinite=0.0)
+def _listed(losses: Floats, masses: Floats, spacing: float, negligible: float) -> LossMasses:
+    """Losses of both signs, each moved to the ends of its cell; the largest are infinite if they are negligible."""
+    kept = np.cumsum(masses[::-1])[::-1] > negligible
+    infinite = float(np.sum(masses[~kept]))
+    losses, masses = losses[kept], masses[kept]
+    below = np.floor(losses / spacing).astype(np.int64)
+    grid = np.arange(int(below[-1]) + 2, dtype=np.float64) * spacing
+    share = np.clip(np.expm1(grid[below] - losses) / math.expm1(-spacing), 0.0, 1.0)
+    spread = gathered(below, masses * (1.0 - share), len(grid)) + gathered(below + 1, masses * share, len(grid))
+    return _symmetric(spread, grid, spacing, infinite)
 
 
 def _symmetric(masses: Floats, grid: Floats, spacing: float, infinite: float) -> LossMasses:

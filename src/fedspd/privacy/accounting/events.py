@@ -125,11 +125,17 @@ class Laplace:
         noise_multiplier: $z$, the scale of the noise over the L2 sensitivity under `relation`.
         jacobian: the loss that minimizing adds, a bound on $|\ln(\det/\det')|$ of the two Jacobians; 0 for noise
             on a query.
+        dimension: $d$, of the noise; noise in many dimensions leaks less at delta > 0 than its epsilon says.
+        directions: $k < d$; what a record adds to the query or to the gradient stays in a subspace of so many
+            dimensions, known before the noise is drawn. 1 on a query; 2 in an objective whose records are
+            replaced and have gradients of fixed direction. Without these two nothing is assumed.
     """
 
     noise_multiplier: float
     jacobian: float = 0.0
     relation: Relation = "replace-one"
+    dimension: int | None = None
+    directions: int | None = None
 
     def __post_init__(self) -> None:
         _require_multiplier(self.noise_multiplier)
@@ -139,6 +145,9 @@ class Laplace:
                 "determinants, and is 0 for noise on a query."
             )
         _require_relation(self.relation)
+        if self.dimension is not None or self.directions is not None:
+            _require_count("directions", self.directions)
+            _require_count("dimension", self.dimension, least=(self.directions or 1) + 1)
 
     @property
     def epsilon(self) -> float:

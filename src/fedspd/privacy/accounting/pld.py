@@ -3,7 +3,8 @@ r"""The tight accountant: one dominating privacy-loss distribution per event, co
 Replace-one events, with and without subsampling, compose together: the profile of each is symmetric, so
 one composition covers both orders of every pair of neighbors. For zero-out neighbors the order of the pair
 is the same in every round (the record is there or it is not), so each order is composed by itself and the
-larger result counts. Pure releases are symmetric too and compose with either kind; alone, they are composed exactly.
+larger result counts. Pure releases are symmetric too and compose with either kind. Alone, they are composed exactly by
+their epsilons, and again by the dimension of their noise if it is known: the better result counts.
 """
 
 import math
@@ -24,9 +25,9 @@ from fedspd.privacy.accounting.compose import (
     tilt_for_epsilon,
 )
 from fedspd.privacy.accounting.discretize import pessimistic
-from fedspd.privacy.accounting.events import Event, Gaussian, Poisson
+from fedspd.privacy.accounting.events import Event, Gaussian, Laplace, Poisson
 from fedspd.privacy.accounting.gaussian import total_multiplier
-from fedspd.privacy.accounting.profiles import Pair, RandomizedResponse, as_gaussian, dominating, loss_range
+from fedspd.privacy.accounting.profiles import Dominating, Pair, as_gaussian, deviation, dominating, loss_range
 from fedspd.privacy.accounting.pure import composed_exactly, pure_delta, pure_epsilon, total_epsilon
 
 PairOrder = Literal["removal", "addition"]
@@ -43,25 +44,27 @@ _SMALL_DELTA = 1e-14
 def pld_epsilon(history: Mapping[Event, int], delta: float) -> float:
     """The least epsilon the composition proves at `delta`; infinite if delta cannot be met."""
     exactly = composed_exactly(history)
-    if exactly is not None:
-        return pure_epsilon(exactly, delta)
+    pure = total_epsilon(history) if exactly is None else pure_epsilon(exactly, delta)
+    if exactly is not None and not _of_known_dimension(history):
+        return pure
     oversized, largest = oversized_batches(history), 0.0
     for pairs in _orders(history):
         largest = max(largest, _epsilon(pairs, delta, oversized, settled=largest))
-    return min(largest, total_epsilon(history))
+    return min(largest, pure)
 
 
 def pld_delta(history: Mapping[Event, int], epsilon: float) -> float:
     """The least delta the composition proves at `epsilon`."""
     exactly = composed_exactly(history)
-    if exactly is not None:
-        return pure_delta(exactly, epsilon)
+    pure = 1.0 if exactly is None else pure_delta(exactly, epsilon)
+    if exactly is not None and not _of_known_dimension(history):
+        return pure
     if epsilon >= total_epsilon(history):
         return 0.0
     oversized, largest = oversized_batches(history), math.exp(LEAST_LOG_DELTA)
     for pairs in _orders(history):
         largest = max(largest, _delta(pairs, epsilon, settled=largest))
-    return min(1.0, largest + (1.0 + math.exp(min(epsilon, 700.0))) * oversized)
+    return min(pure, largest + (1.0 + math.exp(min(epsilon, 700.0))) * oversized)
 
 
 def oversized_batches(history: Mapping[Event, int]) -> float:
@@ -119,8 +122,12 @@ def on_grid(
 
 
 def _first_spacing(pair: Pair, negligible: float) -> float:
-    """About a hundredth of the deviation of the loss; its range is ten of them, or one if there are two losses."""
-    return loss_range(pair, negligible)[1] / (100.0 if isinstance(pair, RandomizedResponse) else 1000.0)
+    """About a hundredth of the deviation of the loss; the range of Gaussian ones is ten of them."""
+    return loss_range(pair, negligible)[1] / 1000.0 if isinstance(pair, Dominating) else deviation(pair) / 100.0
+
+
+def _of_known_dimension(history: Mapping[Event, int]) -> bool:
+    return any(isinstance(event, Laplace) and event.dimension is not None for event in history)
 
 
 def _orders(history: Mapping[Event, int]) -> list[dict[Pair, int]]:

@@ -8,18 +8,20 @@ $$H_\alpha \le q \cdot \mathrm{mean}_r\, \delta_{d_r}(\alpha'), \qquad \alpha' =
 with $\delta_d$ the profile of a Gaussian release at distance $d$. Writing $P_r, Q_r$ for its two Gaussians
 and $x = \ln \alpha'$, the right side is $T - \alpha U$ with $U = \mathrm{mean}_r\, Q_r[\text{loss} > x]$ and
 $T = (1-q) U + q\, \mathrm{mean}_r\, P_r[\text{loss} > x]$: the tails of the loss $\ln \alpha$ under the two
-members of the dominating pair. A pure release is dominated by randomized response: two losses, no tails.
-Proofs and citations: docs/accounting.md.
+members of the dominating pair. A pure release is dominated by randomized response, two losses and no tails, or by a
+list of losses if the dimension of its noise is known. Proofs and citations: docs/accounting.md.
 """
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedspd.privacy.accounting.events import Event, FixedSize, Gaussian, Laplace, Poisson, relative_distances
+from fedspd.privacy.accounting.spherical import lengthening
 
 Floats = NDArray[np.float64]
 Order = Literal["symmetric", "removal", "addition"]
@@ -46,7 +48,21 @@ class RandomizedResponse:
     epsilon: float
 
 
-Pair = Dominating | RandomizedResponse
+@dataclass(frozen=True)
+class Spherical:
+    """The pair that dominates pure noise in `dimension` dimensions which a record moves within `directions` of them.
+
+    Losses of both signs, as with randomized response but of many sizes; both orders are the same.
+    """
+
+    noise_multiplier: float
+    jacobian: float
+    dimension: int
+    directions: int
+
+
+Listed = RandomizedResponse | Spherical
+Pair = Dominating | Listed
 
 
 class LossTails(NamedTuple):
@@ -71,7 +87,9 @@ def dominating(event: Event, order: Literal["removal", "addition"]) -> Pair:
     if isinstance(event, Gaussian):
         return Dominating(1.0, (event.noise_multiplier,), "symmetric")
     if isinstance(event, Laplace):
-        return RandomizedResponse(event.epsilon)
+        if event.dimension is None or event.directions is None:
+            return RandomizedResponse(event.epsilon)
+        return Spherical(event.noise_multiplier, event.jacobian, event.dimension, event.directions)
     distances = relative_distances(event.local_steps, event.contraction)
     multipliers = tuple(event.noise_multiplier / distance for distance in distances)
     if len(set(multipliers)) == 1:
@@ -91,10 +109,32 @@ def as_gaussian(event: Event) -> float | None:
     return event.noise_multiplier if everyone and event.local_steps == 1 else None
 
 
-def loss_range(pair: Pair, negligible: float) -> tuple[float, float]:
-    """Losses outside which either member of the pair has mass `negligible` at most."""
+@lru_cache(maxsize=256)
+def positive_losses(pair: Listed) -> tuple[Floats, Floats]:
+    r"""The positive losses of a pair, ascending, and their masses; a loss of $-l$ has $e^{-l}$ times the mass of $l$.
+
+    Guarantees:
+        Both signs together have mass one, and there is no loss of zero.
+    """
     if isinstance(pair, RandomizedResponse):
-        return -pair.epsilon, pair.epsilon
+        return np.array([pair.epsilon]), np.array([1.0 / (1.0 + math.exp(-pair.epsilon))])
+    longer, masses = lengthening(pair.noise_multiplier, pair.dimension, pair.directions)
+    losses = longer + pair.jacobian
+    # The largest losses, with both signs, make up the pair; smaller ones find no room.
+    signs = 1.0 + np.exp(-losses)
+    larger = np.append(np.cumsum((masses * signs)[::-1])[-2::-1], 0.0)
+    kept = np.minimum(masses, np.maximum(1.0 - larger, 0.0) / signs)
+    return losses[kept > 0.0], kept[kept > 0.0]
+
+
+def deviation(pair: Listed) -> float:
+    """About the standard deviation of the loss."""
+    losses, masses = positive_losses(pair)
+    return math.sqrt(float(np.sum(masses * (1.0 + np.exp(-losses)) * losses**2)))
+
+
+def loss_range(pair: Dominating, negligible: float) -> tuple[float, float]:
+    """Losses outside which either member of the pair has mass `negligible` at most."""
     from scipy.special import ndtri  # scipy.special takes 0.3 s to import
 
     sharpest = min(pair.multipliers)

@@ -56,12 +56,12 @@ def _decisions(
     history: Mapping[Event, int], orders: Sequence[PairOrder], spacing: float
 ) -> list[tuple[list[LossMasses], int]]:
     """The choices of the adversary at each decision, and how often it faces the same ones."""
-    pairs = pairs_of(history, "removal")
+    # Nothing is claimed of pure releases, so there are no others.
+    pairs = {pair: count for pair, count in pairs_of(history, "removal").items() if isinstance(pair, Dominating)}
     spacing = max([spacing, *(loss_range(pair, _NEGLIGIBLE)[1] / _MOST_POINTS for pair in pairs)])
     block = math.ceil(sum(pairs.values()) / _MOST_DECISIONS)
     decisions = []
     for pair, count in pairs.items():
-        assert isinstance(pair, Dominating)  # nothing is claimed of pure releases
         choices = [optimistic(replace(pair, order=order), spacing, _NEGLIGIBLE) for order in orders]
         for rounds, times in ((block, count // block), (count % block, 1)):
             if rounds and times:

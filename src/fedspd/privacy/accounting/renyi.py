@@ -5,15 +5,15 @@ the moment $\mathbb{E}\, e^{\theta L}$ of the loss is $\mathbb{E}\, w^{\theta+1}
 $\mathbb{E}\, w^{-\theta}$ in the order `addition`, and for the symmetric profile, whose losses $L$ and $-L$
 have masses $\mathbb{E}[w;\, x > 0]$ and $\mathbb{E}[1;\, x > 0]$ and whose loss 0 has the rest,
 $1 + \mathbb{E}[(w^\theta - 1)(w - w^{-\theta});\, x > 0]$. Divided by $\theta$, its log bounds the Rényi
-divergence of order $\theta + 1$ (docs/accounting.md). Randomized response has one positive loss, $w = e^\varepsilon$,
-and needs no quadrature.
+divergence of order $\theta + 1$ (docs/accounting.md). A pair whose positive losses $\ln w$ are listed, with their
+masses $m$, needs no quadrature: the mass $\mathbb{E}[1;\, x > 0]$ of each is $m/w$.
 """
 
 import math
 
 import numpy as np
 
-from fedspd.privacy.accounting.profiles import Dominating, Floats, Pair, RandomizedResponse
+from fedspd.privacy.accounting.profiles import Dominating, Floats, Listed, Pair, positive_losses
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 # Both ends lie this many standard deviations beyond anything that matters.
@@ -22,13 +22,14 @@ _MARGIN = 12.0
 
 def pair_log_moment(pair: Pair, tilt: float) -> float:
     """The log of E exp(tilt * loss) of a dominating pair, rounded up."""
-    moment = _two_losses_moment(pair.epsilon, tilt) if isinstance(pair, RandomizedResponse) else _moment(pair, tilt)
+    moment = _moment(pair, tilt) if isinstance(pair, Dominating) else _listed_moment(pair, tilt)
     return moment * (1.0 + 1e-9) + 1e-13
 
 
-def _two_losses_moment(epsilon: float, tilt: float) -> float:
-    excess = _log_symmetric_excess(np.array([epsilon]), tilt) - np.logaddexp(0.0, epsilon)
-    return float(np.logaddexp(0.0, excess[0]))
+def _listed_moment(pair: Listed, tilt: float) -> float:
+    losses, masses = positive_losses(pair)
+    excess = _log_symmetric_excess(losses, tilt) + np.log(masses) - losses
+    return float(np.logaddexp(0.0, np.logaddexp.reduce(excess)))
 
 
 def _moment(pair: Dominating, tilt: float) -> float:
