@@ -24,8 +24,8 @@ STATEMENT = (
 )
 PURE = (
     "Conversion: {methods} release with spherical Laplace noise, so that each round is purely private. Rounds and the "
-    "Gaussian release of moments are composed to (epsilon, {delta:g}) by a bound on the losses of such noise in as many "
-    "dimensions as there are weights, or by their epsilons alone where that is better (docs/accounting.md)."
+    "Gaussian release of moments are composed to (epsilon, {delta:g}) by a bound on the losses of such noise in as "
+    "many dimensions as there are weights, or by their epsilons alone where that is better (docs/accounting.md)."
 )
 CLAIMS = (
     "Methods marked as published have the epsilon that their authors claim, which is not proved, on data whose scaling "

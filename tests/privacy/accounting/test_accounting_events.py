@@ -14,6 +14,7 @@ EVENTS = [
     Gaussian(0.1 + 0.2, "zero-out"),
     Laplace(0.1 + 0.2),
     Laplace(7.5, 0.013, "zero-out"),
+    Laplace(7.5, 0.013, "replace-one", 162, 2),
     FixedSize(5.03, 325, 50),
     FixedSize(5.03, 325, 50, local_steps=5, contraction=0.95),
     Poisson(2.53, 50 / 325),
@@ -91,6 +92,17 @@ def test_rates_contractions_and_relations_out_of_range_are_refused() -> None:
 def test_a_jacobian_that_is_negative_or_not_finite_is_refused(jacobian: float) -> None:
     with pytest.raises(InputError, match="jacobian must be finite and at least 0"):
         Laplace(1.0, jacobian)
+
+
+def test_dimension_and_directions_come_together_and_the_directions_are_fewer() -> None:
+    with pytest.raises(InputError, match="directions must be a whole number of at least 1, got None"):
+        Laplace(1.0, dimension=10)
+    with pytest.raises(InputError, match="dimension must be a whole number of at least 3, got None"):
+        Laplace(1.0, directions=2)
+    with pytest.raises(InputError, match="dimension must be a whole number of at least 3, got 2"):
+        Laplace(1.0, dimension=2, directions=2)
+    with pytest.raises(InputError, match="directions must be a whole number of at least 1, got 0"):
+        Laplace(1.0, dimension=10, directions=0)
 
 
 def test_a_pure_release_costs_the_inverse_of_its_multiplier_and_its_jacobian() -> None:
