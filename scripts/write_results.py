@@ -30,7 +30,7 @@ def main() -> None:
     PAGE.write_text(text)
     for name in REPRODUCED:
         shutil.copy(folders.reproduction / f"{name}.png", FIGURES)
-    for figure in folders.comparison.glob("accuracy-*.png"):
+    for figure in (*folders.comparison.glob("accuracy-epsilon*.png"), folders.comparison / "accuracy-bytes.png"):
         shutil.copy(figure, FIGURES)
 
 
