@@ -167,6 +167,20 @@ def test_every_output_says_what_a_choice_is_worth_and_that_nothing_is_charged(
     assert study.told[0].columns[1] == f"{split} accuracy, %"
 
 
+def test_a_page_with_pure_and_other_methods_says_how_the_pure_ones_were_converted() -> None:
+    def named(point: dict[str, Any], seed: int) -> dict[str, Any]:
+        return {"algorithm": point["algorithm.name"]}
+
+    def stated(*names: str) -> list[str]:
+        sweep = made(f"algorithm.name={','.join(names)}")
+        privacy = sweep_study(sweep, rows_of(sweep, named), "test_accuracy").page.privacy
+        return [text for text in privacy if text.startswith("Conversion: ")]
+
+    assert stated("fedspd", "dp-sgd") == []
+    (text,) = stated("fedspd", "dp-radmm", "one-shot")
+    assert text.startswith("Conversion: DP-RADMM, one shot release with spherical Laplace noise")
+
+
 def test_a_page_states_the_privacy_of_every_kind_of_run_it_holds() -> None:
     kinds = {0: "proved", 1: "none", 2: "as published"}
 

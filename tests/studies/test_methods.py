@@ -12,6 +12,7 @@ from fedspd.config import Config, load
 from fedspd.experiment import prepare_experiment
 from fedspd.privacy import ProvedPlan, PublishedPlan
 from fedspd.privacy.accounting import Gaussian, spent
+from fedspd.report.terminal import privacy_statement
 
 SMALL: dict[str, Any] = {
     "partition.clients": 10, "run.participants": 5, "run.rounds": 3, "metrics.criterion": False,
@@ -82,6 +83,9 @@ def test_every_method_runs_by_name_and_claims_no_more_than_the_table_says(name: 
         free = np.array([name == "dp-radmm" and round % 2 == 0 for round in range(1, summary["rounds"] + 1)])
         np.testing.assert_array_equal(history["noise_scale"] > 0, ~free)
     assert (summary["epsilon_proved"] == 1.0) == (name in PROVED)
+    statement, pure = privacy_statement(summary), METHODS[name].noise == "spherical Laplace"
+    assert ("Conversion: each round is pure" in statement) == (summary["conversion"] is not None) == pure
+    assert f"{METHODS[name].noise} noise" in statement or METHODS[name].guarantee == "none"
     if name in PROVED:
         assert summary["epsilon_spent_max"] <= 1.0
         assert summary["scaling_charged"]

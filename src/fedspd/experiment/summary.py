@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedspd.algorithms import METHODS, Algorithm
+from fedspd.algorithms.base import PerturbsObjective
 from fedspd.engine import Convergence, Outcome
 from fedspd.engine.diagnostics import accuracies, losses
 from fedspd.experiment.build import Experiment
@@ -18,6 +19,7 @@ ADVERSARY = "anyone who sees every upload and every model, the server included"
 ADVERSARIES = {"dp-aadmm": "anyone who sees the sum of a round's uploads, never one of them"}
 """Where a method asks for another one."""
 MECHANISMS = {"gaussian": "Gaussian", "laplace": "spherical Laplace"}
+IN_OBJECTIVES = ", in objectives"  # where noise is not on what is released but in what is minimized
 CONVERSIONS = {
     "proved": "each round is pure; by the law of their losses, or their epsilons, rounds compose to (epsilon, delta)",
     "as published": "each round is pure and their epsilons add up; delta is not used",
@@ -70,14 +72,14 @@ def _reply_size(algorithm: Algorithm, columns: int, outputs: int) -> int:
 
 
 def _privacy(experiment: Experiment, outcome: Outcome) -> dict[str, Any]:
-    plan, history = experiment.plan, outcome.history
+    plan, history, method = experiment.plan, outcome.history, experiment.simulation.algorithm
     common = {
         "guarantee": plan.guarantee,
         "delta": plan.delta,
         "unit": "record",
         "relation": plan.relation,
         "sampling": plan.sampling,
-        "mechanism": MECHANISMS[plan.law],
+        "mechanism": MECHANISMS[plan.law] + (IN_OBJECTIVES if isinstance(method, PerturbsObjective) else ""),
         "conversion": CONVERSIONS.get(plan.guarantee) if plan.law == "laplace" else None,
         "adversary": ADVERSARIES.get(experiment.config.algorithm.name, ADVERSARY),
         "epsilon_spent_max": history.last("epsilon_max"),

@@ -19,7 +19,7 @@ HEADLINES = (
 )  # fmt: skip
 ABOUT_PRIVACY = (
     "guarantee", "epsilon", "delta", "noise_multiplier", "accountant", "scaling_charged", "unit", "relation",
-    "sampling", "mechanism", "adversary", "unproved_because",
+    "sampling", "mechanism", "conversion", "adversary", "unproved_because",
 )  # fmt: skip
 NAMED_IN_TITLE = 5
 DIAGNOSTICS = (

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import tomli_w
 
+from fedspd.algorithms import METHODS, label
 from fedspd.report.figures import to_png
 from fedspd.report.page import Grid, Page, Section
 from fedspd.report.study import StudyReport, save_study
@@ -22,8 +23,8 @@ FIGURE_FILE = "sweep.png"
 STATEMENTS = {
     "proved": (
         "Runs marked “proved”: each by itself is (epsilon, delta)-differentially private with the numbers of its row, "
-        "for one record of a client under replace-one neighbors, with Gaussian noise on every release, against anyone "
-        "who sees every upload and every model of that run, the server included."
+        "for one record of a client under replace-one neighbors, with noise on every release, against anyone who sees "
+        "every upload and every model of that run, the server included."
     ),
     "as published": (
         "Runs marked “as published” carry the epsilon that their authors state. No bound is proved for them. Do not "
@@ -31,6 +32,10 @@ STATEMENTS = {
     ),
     "none": "Runs marked “none” have no privacy.",
 }
+PURE = (
+    "Conversion: {methods} release with spherical Laplace noise, so that each round is purely private; their epsilon "
+    "at delta follows from the law of such noise, or from the epsilons of rounds (docs/accounting.md)."
+)
 TOGETHER = (
     "A sweep looks at the same records in every run: all of it together has spent more than any one of its runs. "
 )
@@ -67,6 +72,9 @@ def save_sweep(study: StudyReport, sweep: Sweep, rows: Sequence[Row], metric: st
 def _page(sweep: Sweep, points: Sequence[Point], metric: str, grid: Grid) -> Page:
     names = " and ".join(axis.name for axis in sweep.axes)
     guarantees = {row["guarantee"] for point in points for row in point.rows}
+    names_run = dict.fromkeys(row["algorithm"] for point in points for row in point.rows)
+    pure = [label(name) for name in names_run if name in METHODS and METHODS[name].noise == "spherical Laplace"]
+    conversion = (PURE.format(methods=", ".join(pure)),) if pure else ()
     text = (
         f"{len(sweep.points)} points, {len(sweep.seeds)} seeds each. Lines are means over seeds, bands one standard "
         "error. Every run is a row of table.csv.",
@@ -74,7 +82,11 @@ def _page(sweep: Sweep, points: Sequence[Point], metric: str, grid: Grid) -> Pag
     )
     return Page(
         title=f"Sweep of {names}",
-        privacy=(*(text for name, text in STATEMENTS.items() if name in guarantees), TOGETHER + NOT_CHARGED),
+        privacy=(
+            *(text for name, text in STATEMENTS.items() if name in guarantees),
+            *conversion,
+            TOGETHER + NOT_CHARGED,
+        ),
         sections=(Section(names, text, sweep_charts(sweep, points, metric), (grid,)),),
         configurations=(("sweep", tomli_w.dumps(sweep.declared())),),
         environment=environment(),

@@ -16,9 +16,11 @@ def privacy_statement(summary: Mapping[str, Any]) -> str:
     claim = (
         f"({_at_most(summary['epsilon'])}, {summary['delta']:g})-differential privacy, {summary['guarantee']}; "
         f"unit: one {summary['unit']} of a client; neighbors: {summary['relation']}; records in a round: "
-        f"{summary['sampling'].replace('-', ' ')}; mechanism: {summary['mechanism']} noise on every release; "
+        f"{summary['sampling'].replace('-', ' ')}; mechanism: {_noise(summary['mechanism'])}; "
         f"adversary: {summary['adversary']}; accountant: {summary['accountant']}. "
     )
+    if summary["conversion"]:
+        claim += f"Conversion: {summary['conversion']}. "
     if summary["guarantee"] == "proved":
         return claim + (
             f"No client spent more than {_at_most(summary['epsilon_spent_max'])}, "
@@ -29,6 +31,11 @@ def privacy_statement(summary: Mapping[str, Any]) -> str:
         f"{_at_most(summary['epsilon_spent_max'])}; epsilon proved: none, since {summary['unproved_because']} "
         "(docs/privacy.md). Do not rely on it for real records."
     )
+
+
+def _noise(mechanism: str) -> str:
+    law, _, where = mechanism.partition(", ")
+    return f"{law} noise in the objective of every release" if where else f"{law} noise on every release"
 
 
 def _at_most(epsilon: float) -> str:
