@@ -9,9 +9,10 @@ augmented Lagrangian adds to a client's sub-problem.
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fedspd.algorithms.base import mean_of_latest
+from fedspd.algorithms.base import PrimalDual, mean_of_latest
 from fedspd.algorithms.topology import Topology
 from fedspd.errors import InputError
+from fedspd.problem import Objective, check_exact
 from fedspd.typing import Array, Each, array_namespace
 
 
@@ -88,11 +89,62 @@ class Network:
         return server if self.topology is None else array_namespace(server).mean(server, axis=0)
 
 
-def dual_step(heard: Heard, dual: Array, own: Array, edge: Any) -> Any:
-    r"""$\lambda_i + \frac\eta2\sum_j (f_i - f_j)$."""
-    return dual + edge / 2 * (heard.degree * own - heard.total)
+class SubProblem(NamedTuple):
+    r"""A client's $2\lambda_i^\top f + \eta\sum_j\|f - \frac12(f_i + f_j)\|^2$ as $\frac\mu2\|f\|^2 - p^\top f$."""
+
+    curvature: Any  # μ = 2 η V_i
+    pull: Any  # p = η Σ_j (f_i + f_j) - 2 λ_i
+    dual: Any  # λ_i, after the step that what was heard asks for
+    apart: Any  # η Σ_j (f_i - f_j)
 
 
-def pull(heard: Heard, dual: Array, own: Array) -> Any:
-    r"""The linear term of $-2\lambda_i^\top f - \eta\sum_j\|f - \frac12(f_i + f_j)\|^2$, of curvature $-2\eta V_i$."""
-    return heard.edge * (heard.degree * own + heard.total) - 2 * dual
+@dataclass(frozen=True)
+class OnNetwork:
+    """What ADMM methods with exact sub-problems on a network share: all but the way that noise takes.
+
+    Clients carry at least `weights`, which they released last, and `dual`.
+    """
+
+    objective: Objective
+    network: Network
+    penalty: float  # 2 η V̄; of the dual step, where that of the primal one grows
+
+    relation = "replace-one"
+    exact = True
+    releases = 1
+    local_steps = 1
+    keeps_replies = True
+
+    def __post_init__(self) -> None:
+        """Check that sub-problems are solved exactly."""
+        check_exact(self.objective)
+
+    def broadcast(self, server: Array, round: Any) -> Any:
+        """Everybody's last weights, as the network has it."""
+        return self.network.tell(server, self.penalty)
+
+    def sub_problem(self, told: Neighbors, client: Any, own: Any = None) -> SubProblem:
+        r"""After the dual step $\lambda_i + \frac\eta2\sum_j (f_i - f_j)$, of weights as they were released.
+
+        Args:
+            told: what was heard.
+            client: the states of stacked clients.
+            own: what a client puts in the middle for itself; absent: what it released.
+        """
+        heard, weights = self.network.listen(told, client.weights), client.weights
+        away = heard.degree * weights - heard.total
+        dual = client.dual + self.penalty / (4 * self.network.mean_degree) * away
+        pull = heard.edge * (heard.degree * (weights if own is None else own) + heard.total) - 2 * dual
+        return SubProblem(2 * heard.edge * heard.degree, pull, dual, heard.edge * away)
+
+    def merge(self, server: Array, told: Any, replies: Array, previous: Array, present: Array) -> Array:
+        """Everybody's new weights, or their mean."""
+        return self.network.merge(server, replies, previous, present)
+
+    def model(self, server: Array) -> Array:
+        """The mean of all clients."""
+        return self.network.model(server)
+
+    def local_point(self, client: Any) -> PrimalDual:
+        """The released weights and the dual, in the sign and size of the paper's augmented Lagrangian."""
+        return PrimalDual(client.weights, -2 * client.dual)

@@ -20,13 +20,11 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
 
-import fedspd.algorithms.consensus as consensus
-from fedspd.algorithms.base import PrimalDual
-from fedspd.algorithms.consensus import Neighbors, Network
+from fedspd.algorithms.consensus import Neighbors, OnNetwork
 from fedspd.algorithms.objective_noise import strength
 from fedspd.errors import InputError
 from fedspd.privacy.sensitivity import RECORD_MOVES
-from fedspd.problem import Objective, check_exact, minimize
+from fedspd.problem import minimize
 from fedspd.typing import Array, Batches, Private, Query, Release
 
 
@@ -39,24 +37,16 @@ class Perturbed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DDPADMMPrimal:
+class DDPADMMPrimal(OnNetwork):
     """Exact ADMM with noise on the minimizer."""
 
-    objective: Objective
-    network: Network
-    penalty: float  # 2 η V̄
     row_norm: float | None  # every feature row is at most this long; None: as published
 
-    relation = "replace-one"
     law = "laplace"
-    exact = True
-    releases = 1
-    local_steps = 1
-    keeps_replies = True
 
     def __post_init__(self) -> None:
         """Check that sub-problems are solved exactly, and that the published sensitivity is finite."""
-        check_exact(self.objective)
+        super().__post_init__()
         if self.row_norm is None and strength(self.objective) == 0:
             raise InputError(
                 "ddp-admm-pvp-published divides its noise by the regularizer's strength, got none; set "
@@ -72,20 +62,15 @@ class DDPADMMPrimal:
 
     def start(self, zeros: Array) -> tuple[Array, Perturbed, Array]:
         """All zero: public."""
-        return self.network.start(zeros), Perturbed(zeros, zeros, self._hidden(zeros)), zeros
-
-    def broadcast(self, server: Array, round: Any) -> Neighbors:
-        """Everybody's last weights, as the network has it."""
-        return self.network.tell(server, self.penalty)
+        own = zeros if self.row_norm is not None else Private(zeros)
+        return self.network.start(zeros), Perturbed(zeros, zeros, own), zeros
 
     def query(self, told: Neighbors, client: Perturbed, batches: Batches) -> tuple[Query, Private[Any] | None]:
         """The minimizer of the client's augmented Lagrangian."""
-        heard = self.network.listen(told, client.weights)
         own = client.own.value if self.row_norm is None else client.weights
-        pull = consensus.pull(heard, self._dual(told, client), own)
-        curvature = 2 * heard.edge * heard.degree
+        sub = self.sub_problem(told, client, own)
         records = batches.features[:, 0, ...], batches.labels[:, 0, ...], batches.divisors
-        least = minimize(self.objective, own, curvature, pull, *records)
+        least = minimize(self.objective, own, sub.curvature, sub.pull, *records)
         return Query(least.weights, least.clipped), Private(least.weights) if self.row_norm is None else None
 
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
@@ -100,23 +85,4 @@ class DDPADMMPrimal:
     ) -> tuple[Perturbed, Array]:
         """The dual step with what was heard; the reply is the release."""
         own = release.value if kept is None else kept
-        return Perturbed(release.value, self._dual(told, client), own), release.value
-
-    def _hidden(self, own: Array) -> Any:
-        return Private(own) if self.row_norm is None else own
-
-    def _dual(self, told: Neighbors, client: Perturbed) -> Any:
-        heard = self.network.listen(told, client.weights)
-        return consensus.dual_step(heard, client.dual, client.weights, heard.edge)
-
-    def merge(self, server: Array, told: Neighbors, replies: Array, previous: Array, present: Array) -> Array:
-        """Everybody's new weights, or their mean."""
-        return self.network.merge(server, replies, previous, present)
-
-    def model(self, server: Array) -> Array:
-        """The mean of all clients."""
-        return self.network.model(server)
-
-    def local_point(self, client: Perturbed) -> PrimalDual:
-        """The released weights and the dual, in the sign and size of the paper's augmented Lagrangian."""
-        return PrimalDual(client.weights, -2 * client.dual)
+        return Perturbed(release.value, self.sub_problem(told, client, client.weights).dual, own), release.value

@@ -23,12 +23,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
 
-import fedspd.algorithms.consensus as consensus
-from fedspd.algorithms.base import PrimalDual
-from fedspd.algorithms.consensus import Neighbors, Network
+from fedspd.algorithms.consensus import Neighbors, OnNetwork
 from fedspd.algorithms.objective_noise import strength
 from fedspd.privacy.sensitivity import RECORD_MOVES
-from fedspd.problem import Objective, check_exact, minimize
+from fedspd.problem import minimize
 from fedspd.typing import Array, Batches, Query, Release, array_namespace
 
 
@@ -42,26 +40,17 @@ class Tilted(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DPLRADMM:
-    """Exact ADMM on flipped labels, with noise drawn once in the objective and anew on every minimizer."""
+class DPLRADMM(OnNetwork):
+    """Exact ADMM on flipped labels, with noise drawn once in the objective and anew on every minimizer.
 
-    objective: Objective  # its loss is corrected for flipped labels
-    network: Network
-    penalty: float  # 2 η V̄
+    The loss of its objective is corrected for flipped labels.
+    """
+
     row_norm: float  # every feature row is at most this long
     tilting: float = 1.0  # τ
 
-    relation = "replace-one"
     law = "gaussian"
-    exact = True
-    releases = 1
     more_draws = 1
-    local_steps = 1
-    keeps_replies = True
-
-    def __post_init__(self) -> None:
-        """Check that sub-problems are solved exactly."""
-        check_exact(self.objective)
 
     @property
     def guarantee(self) -> str:
@@ -72,10 +61,6 @@ class DPLRADMM:
         """All zero: public."""
         return self.network.start(zeros), Tilted(zeros, zeros, zeros, zeros[:, :1, :1]), zeros
 
-    def broadcast(self, server: Array, round: Any) -> Neighbors:
-        """Everybody's last weights, as the network has it."""
-        return self.network.tell(server, self.penalty)
-
     def stir(self, client: Tilted, draws: Array) -> tuple[Tilted, Array]:
         """The first draw of the first round is kept for good."""
         tilt = client.begun * client.tilt + (1 - client.begun) * draws[:, 1, ...]
@@ -83,13 +68,12 @@ class DPLRADMM:
 
     def query(self, told: Neighbors, client: Tilted, batches: Batches) -> tuple[Query, None]:
         """The minimizer of the client's tilted augmented Lagrangian."""
-        heard = self.network.listen(told, client.weights)
         xp, steepest = array_namespace(client.weights), self.objective.loss.slope_bound * self.row_norm
         bound = xp.minimum(xp.asarray(self.objective.clip_norm), xp.asarray(steepest))  # G, also where it is traced
         tilt = self.tilting * bound * client.tilt / batches.divisors[:, None, None]
-        pull = consensus.pull(heard, self._dual(told, client), client.weights) - tilt
+        sub = self.sub_problem(told, client)
         records = batches.features[:, 0, ...], batches.labels[:, 0, ...], batches.divisors
-        least = minimize(self.objective, client.weights, 2 * heard.edge * heard.degree, pull, *records)
+        least = minimize(self.objective, client.weights, sub.curvature, sub.pull - tilt, *records)
         return Query(least.weights, least.clipped), None
 
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
@@ -99,20 +83,4 @@ class DPLRADMM:
 
     def settle(self, told: Neighbors, client: Tilted, release: Release, kept: None) -> tuple[Tilted, Array]:
         """The dual step with what was heard; the reply is the release."""
-        return client._replace(weights=release.value, dual=self._dual(told, client)), release.value
-
-    def _dual(self, told: Neighbors, client: Tilted) -> Any:
-        heard = self.network.listen(told, client.weights)
-        return consensus.dual_step(heard, client.dual, client.weights, heard.edge)
-
-    def merge(self, server: Array, told: Neighbors, replies: Array, previous: Array, present: Array) -> Array:
-        """Everybody's new weights, or their mean."""
-        return self.network.merge(server, replies, previous, present)
-
-    def model(self, server: Array) -> Array:
-        """The mean of all clients."""
-        return self.network.model(server)
-
-    def local_point(self, client: Tilted) -> PrimalDual:
-        """The released weights and the dual, in the sign and size of the paper's augmented Lagrangian."""
-        return PrimalDual(client.weights, -2 * client.dual)
+        return client._replace(weights=release.value, dual=self.sub_problem(told, client).dual), release.value

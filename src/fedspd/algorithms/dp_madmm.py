@@ -18,45 +18,21 @@ Claimed here: **proved** without that condition, $2G/(ms) + \ln(1 + L/(m(\mu + 2
 """
 
 from dataclasses import dataclass
-from math import inf
 from typing import Any
 
-import fedspd.algorithms.consensus as consensus
-from fedspd.algorithms.base import PrimalDual, Released
-from fedspd.algorithms.consensus import Neighbors, Network
-from fedspd.algorithms.objective_noise import TWO_RECORDS, determinant_loss, perturbed_minimum
+from fedspd.algorithms.base import Released
+from fedspd.algorithms.consensus import Neighbors, OnNetwork
+from fedspd.algorithms.objective_noise import NoiseInObjective, determinant_loss, perturbed_minimum
 from fedspd.algorithms.schedule import Geometric
-from fedspd.privacy.sensitivity import RECORD_MOVES
-from fedspd.problem import Objective, check_exact
 from fedspd.typing import Argmin, Array, Batches, Release
 
 
 @dataclass(frozen=True)
-class DPMADMM:
+class DPMADMM(NoiseInObjective, OnNetwork):
     """Exact ADMM whose penalty grows, with noise in the penalty."""
 
-    objective: Objective
-    network: Network
-    penalty: float  # 2 θ V̄
-    schedule: Geometric  # 2 η_t V̄
-    row_norm: float  # every feature row is at most this long
-
-    relation = "replace-one"
-    law = "laplace"
-    directions = TWO_RECORDS
-    exact = True
-    releases = 1
-    local_steps = 1
-    keeps_replies = True
-
-    def __post_init__(self) -> None:
-        """Check that sub-problems are solved exactly."""
-        check_exact(self.objective)
-
-    @property
-    def guarantee(self) -> str:
-        """Without clipping or bounded slopes nothing is bounded."""
-        return "proved" if self.objective.gradient_bound(self.row_norm) < inf else "none"
+    schedule: Geometric  # 2 η_t V̄; the penalty, 2 θ V̄, is that of the dual
+    row_norm: float
 
     def start(self, zeros: Array) -> tuple[Array, Released, Array]:
         """All zero: public."""
@@ -68,36 +44,14 @@ class DPMADMM:
 
     def query(self, told: Neighbors, client: Released, batches: Batches) -> tuple[Argmin, None]:
         """The client's augmented Lagrangian with the round's penalty, waiting for its noise."""
-        heard = self.network.listen(told, client.weights)
-        pull = consensus.pull(heard, self._dual(told, client), client.weights)
-        curvature = 2 * heard.edge * heard.degree
-        return perturbed_minimum(self.objective, client.weights, curvature, pull, batches), None
-
-    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
-        """How far apart the noises are under which neighboring shards release the same."""
-        return RECORD_MOVES[self.relation] * self.objective.gradient_bound(self.row_norm) / batch_sizes
+        sub = self.sub_problem(told, client)
+        return perturbed_minimum(self.objective, client.weights, sub.curvature, sub.pull, batches), None
 
     def jacobian(self, batch_sizes: Any) -> float:
-        """What a release costs beside that, most in the first round."""
+        """What a release costs beside the size of its noise, most in the first round."""
         curvature = self.schedule.inverse_step(1) * self.network.least_share
         return determinant_loss(self.objective, self.row_norm, float(min(batch_sizes)), curvature)
 
     def settle(self, told: Neighbors, client: Released, release: Release, kept: None) -> tuple[Released, Array]:
         """The dual step with what was heard; the reply is the release."""
-        return Released(release.value, self._dual(told, client)), release.value
-
-    def _dual(self, told: Neighbors, client: Released) -> Any:
-        heard = self.network.listen(told, client.weights)
-        return consensus.dual_step(heard, client.dual, client.weights, self.penalty / (2 * self.network.mean_degree))
-
-    def merge(self, server: Array, told: Neighbors, replies: Array, previous: Array, present: Array) -> Array:
-        """Everybody's new weights, or their mean."""
-        return self.network.merge(server, replies, previous, present)
-
-    def model(self, server: Array) -> Array:
-        """The mean of all clients."""
-        return self.network.model(server)
-
-    def local_point(self, client: Released) -> PrimalDual:
-        """The released weights and the dual, in the sign and size of the paper's augmented Lagrangian."""
-        return PrimalDual(client.weights, -2 * client.dual)
+        return Released(release.value, self.sub_problem(told, client).dual), release.value

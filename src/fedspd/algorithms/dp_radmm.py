@@ -18,15 +18,10 @@ Claimed here: **proved** without that condition, $2G/(ms) + \ln(1 + L/(m(\mu + 2
 """
 
 from dataclasses import dataclass
-from math import inf
 from typing import Any, NamedTuple
 
-import fedspd.algorithms.consensus as consensus
-from fedspd.algorithms.base import PrimalDual
-from fedspd.algorithms.consensus import Neighbors, Network
-from fedspd.algorithms.objective_noise import TWO_RECORDS, determinant_loss, perturbed_minimum
-from fedspd.privacy.sensitivity import RECORD_MOVES
-from fedspd.problem import Objective, check_exact
+from fedspd.algorithms.consensus import Neighbors, OnNetwork
+from fedspd.algorithms.objective_noise import NoiseInObjective, determinant_loss, perturbed_minimum
 from fedspd.typing import Argmin, Array, Batches, Query, Release, array_namespace
 
 
@@ -47,31 +42,11 @@ class Turn(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DPRADMM:
+class DPRADMM(NoiseInObjective, OnNetwork):
     """Exact ADMM every odd round, a step that reuses it every even one."""
 
-    objective: Objective
-    network: Network
-    penalty: float  # 2 η V̄
     inverse_step: float  # γ
-    row_norm: float  # every feature row is at most this long
-
-    relation = "replace-one"
-    law = "laplace"
-    directions = TWO_RECORDS
-    exact = True
-    releases = 1
-    local_steps = 1
-    keeps_replies = True
-
-    def __post_init__(self) -> None:
-        """Check that sub-problems are solved exactly."""
-        check_exact(self.objective)
-
-    @property
-    def guarantee(self) -> str:
-        """Without clipping or bounded slopes nothing is bounded."""
-        return "proved" if self.objective.gradient_bound(self.row_norm) < inf else "none"
+    row_norm: float
 
     def start(self, zeros: Array) -> tuple[Array, Recycled, Array]:
         """All zero: public."""
@@ -83,13 +58,12 @@ class DPRADMM:
 
     def query(self, told: Turn, client: Recycled, batches: Batches) -> tuple[Argmin | Query, None]:
         """The client's augmented Lagrangian, waiting for its noise; in an even round what follows without records."""
-        heard = self.network.listen(told.neighbors, client.weights)
-        recycled = self._recycled(told, client)
+        sub = self.sub_problem(told.neighbors, client)
+        slope = client.slope + 2 * sub.dual + sub.apart
+        recycled = client.weights - slope / (sub.curvature + self.inverse_step)
         if isinstance(told.odd, int) and not told.odd:
             return Query(recycled, 0.0 * recycled[:, 0, 0]), None
-        pull = consensus.pull(heard, self._dual(told, client), client.weights)
-        curvature = 2 * heard.edge * heard.degree
-        exact = perturbed_minimum(self.objective, client.weights, curvature, pull, batches)
+        exact = perturbed_minimum(self.objective, client.weights, sub.curvature, sub.pull, batches)
         if isinstance(told.odd, int):
             return exact, None
         xp = array_namespace(recycled)  # a compiled program does not know yet which round it plays
@@ -98,39 +72,15 @@ class DPRADMM:
         ), None
 
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
-        """How far apart the noises are under which neighboring shards release the same; zero in even rounds."""
-        bound = RECORD_MOVES[self.relation] * self.objective.gradient_bound(self.row_norm)
-        return round % 2 * bound / batch_sizes
+        """That of noise in the objective, and zero in even rounds."""
+        return round % 2 * super().sensitivity(round, batch_sizes)
 
     def jacobian(self, batch_sizes: Any) -> float:
-        """What a release costs beside that."""
+        """What a release costs beside the size of its noise."""
         curvature = self.penalty * self.network.least_share
         return determinant_loss(self.objective, self.row_norm, float(min(batch_sizes)), curvature)
 
     def settle(self, told: Turn, client: Recycled, release: Release, kept: None) -> tuple[Recycled, Array]:
         """The dual step with what was heard, and the slope, of use after odd rounds; the reply is the release."""
-        heard, dual = self.network.listen(told.neighbors, client.weights), self._dual(told, client)
-        revealed = consensus.pull(heard, dual, client.weights) - 2 * heard.edge * heard.degree * release.value
-        return Recycled(release.value, dual, revealed), release.value
-
-    def _recycled(self, told: Turn, client: Recycled) -> Any:
-        heard = self.network.listen(told.neighbors, client.weights)
-        apart = heard.edge * (heard.degree * client.weights - heard.total)
-        slope = client.slope + 2 * self._dual(told, client) + apart
-        return client.weights - slope / (2 * heard.edge * heard.degree + self.inverse_step)
-
-    def _dual(self, told: Turn, client: Recycled) -> Any:
-        heard = self.network.listen(told.neighbors, client.weights)
-        return consensus.dual_step(heard, client.dual, client.weights, heard.edge)
-
-    def merge(self, server: Array, told: Turn, replies: Array, previous: Array, present: Array) -> Array:
-        """Everybody's new weights, or their mean."""
-        return self.network.merge(server, replies, previous, present)
-
-    def model(self, server: Array) -> Array:
-        """The mean of all clients."""
-        return self.network.model(server)
-
-    def local_point(self, client: Recycled) -> PrimalDual:
-        """The released weights and the dual, in the sign and size of the paper's augmented Lagrangian."""
-        return PrimalDual(client.weights, -2 * client.dual)
+        sub = self.sub_problem(told.neighbors, client)
+        return Recycled(release.value, sub.dual, sub.pull - sub.curvature * release.value), release.value

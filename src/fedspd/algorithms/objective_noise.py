@@ -10,9 +10,10 @@ positive and at most $L/m$ to the second derivative, and that ratio is between $
 $a = L/(m\mu')$, $\mu'$ the curvature without the records (`docs/privacy.md`).
 """
 
-from math import log
+from math import inf, log
 from typing import Any
 
+from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective, SquaredL2, minimize
 from fedspd.typing import Argmin, Array, Batches
 
@@ -60,3 +61,22 @@ def determinant_loss(objective: Objective, row_norm: float, batch_size: float, c
 def strength(objective: Objective) -> float:
     """The strong convexity that the regularizer gives."""
     return objective.regularizer.strength if isinstance(objective.regularizer, SquaredL2) else 0.0
+
+
+class NoiseInObjective:
+    """What methods claim whose noise is in their objective; mixed into those that have these numbers."""
+
+    objective: Objective
+    row_norm: float  # every feature row is at most this long
+
+    law = "laplace"
+    directions = TWO_RECORDS
+
+    @property
+    def guarantee(self) -> str:
+        """Without clipping or bounded slopes nothing is bounded."""
+        return "proved" if self.objective.gradient_bound(self.row_norm) < inf else "none"
+
+    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
+        """How far apart the noises are under which neighboring shards release the same."""
+        return RECORD_MOVES["replace-one"] * self.objective.gradient_bound(self.row_norm) / batch_sizes

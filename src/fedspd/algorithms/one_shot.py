@@ -15,28 +15,24 @@ Claimed here: **proved**, with the logarithm once (`objective_noise`).
 """
 
 from dataclasses import dataclass
-from math import inf
 from typing import Any
 
 from fedspd.algorithms.base import PrimalDual, Told, mean_of_present
 from fedspd.algorithms.fedavg import Local
-from fedspd.algorithms.objective_noise import TWO_RECORDS, determinant_loss, perturbed_minimum
-from fedspd.privacy.sensitivity import RECORD_MOVES
+from fedspd.algorithms.objective_noise import NoiseInObjective, determinant_loss, perturbed_minimum
 from fedspd.problem import Objective, check_exact
 from fedspd.typing import Argmin, Array, Batches, Release
 
 
 @dataclass(frozen=True)
-class OneShot:
+class OneShot(NoiseInObjective):
     """Every client's own private optimum, averaged."""
 
     objective: Objective
     penalty: float  # μ
-    row_norm: float  # every feature row is at most this long
+    row_norm: float
 
     relation = "replace-one"
-    law = "laplace"
-    directions = TWO_RECORDS
     exact = True
     releases = 1
     local_steps = 1
@@ -45,11 +41,6 @@ class OneShot:
     def __post_init__(self) -> None:
         """Check that the problem is solved exactly."""
         check_exact(self.objective)
-
-    @property
-    def guarantee(self) -> str:
-        """Without clipping or bounded slopes nothing is bounded."""
-        return "proved" if self.objective.gradient_bound(self.row_norm) < inf else "none"
 
     def start(self, zeros: Array) -> tuple[Array, Local, Array]:
         """All zero: public."""
@@ -64,12 +55,8 @@ class OneShot:
         start = 0 * client.weights
         return perturbed_minimum(self.objective, start, self.penalty, start, batches), None
 
-    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
-        """How far apart the noises are under which neighboring shards release the same."""
-        return RECORD_MOVES[self.relation] * self.objective.gradient_bound(self.row_norm) / batch_sizes
-
     def jacobian(self, batch_sizes: Any) -> float:
-        """What the release costs beside that."""
+        """What the release costs beside the size of its noise."""
         return determinant_loss(self.objective, self.row_norm, float(min(batch_sizes)), self.penalty)
 
     def settle(self, told: Told, client: Local, release: Release, kept: None) -> tuple[Local, Array]:
