@@ -14,6 +14,7 @@ from fedspd.deploy.memory import from_bytes
 from fedspd.deploy.messages import Ask
 from fedspd.deploy.terms import Terms, columns_of
 from fedspd.engine.batches import gather_batches
+from fedspd.typing import Query
 from tests.deploy.sites import SCHEMA, Federation, federation, write_records
 
 LEVELS = [f"level-{number}" for number in range(250)]
@@ -48,7 +49,9 @@ class Residuals:
         features = finish(self.table.features, ask.mean, ask.deviation, data.bias, data.row_norm)
         shard = Shards(features, self.table.labels, np.array([0, len(self.table)]), None)
         batches = gather_batches(shard, np.array([0]), np.arange(len(self.table))[None, None], np.array([120.0]))
-        return np.asarray(algorithm.query(algorithm.broadcast(ask.weights, ask.round), state, batches)[0].value)[0]
+        query, _ = algorithm.query(algorithm.broadcast(ask.weights, ask.round), state, batches)
+        assert isinstance(query, Query)
+        return np.asarray(query.value)[0]
 
     def state(self) -> Any:
         """What the site carries: public."""
