@@ -40,7 +40,7 @@ class PrimalDual(NamedTuple):
 class Algorithm(Protocol):
     """A federated method in six legs; only `query` sees records.
 
-    Clients are compared by their `sensitivity`: where it is zero a round does not depend on records and is free.
+    Where `sensitivity` is zero, for all clients or for none, a round does not depend on records and is free.
     """
 
     @property
