@@ -143,3 +143,12 @@ def test_a_round_refuses_a_method_that_hides_state_and_calls_itself_proved(name:
     play(honest, told, inputs.client, inputs.batches, perturb, inputs.draws)
     with pytest.raises(RuntimeError, match="its guarantee cannot be 'proved'"):
         play(liar, told, inputs.client, inputs.batches, perturb, inputs.draws)
+
+
+@every_method
+def test_a_round_is_free_for_all_clients_or_for_none(name: str) -> None:
+    sizes = np.array([1.0, 3.0, 1000.0])
+    for round in (1, 2, 3, 4):
+        costs = np.broadcast_to(METHODS[name](Setting()).sensitivity(round, sizes), 3) > 0
+        assert costs.all() or not costs.any()
+        assert costs.all() != (name == "DP-RADMM" and round % 2 == 0)
