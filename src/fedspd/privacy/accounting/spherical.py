@@ -9,7 +9,8 @@ one on finitely many values whose profile $\mathbb{E}(1 - \alpha e^{-U})_+$ is n
   in $\rho$ besides, so $\rho$ may move to both ends of its cell and keep its mean: the profile is convex in $e^{-U}$.
 - Then $U$ moves to the ends of its own cell. If the mean of $e^{-U}$ is to stay, the mass above each cell is the
   average of $\Pr[U > x]$ over the cell, taken in $e^{-x}$. Given $\rho$, that tail bends once, from concave to convex,
-  so the value at the middle or the mean of the ends is above the average.
+  so the value at the middle or the mean of the ends is above the average; where it bends, the value at the lower end
+  of the cell is.
 """
 
 import math
@@ -27,7 +28,7 @@ _NORM_CELLS, _NORM_CELLS_BY_DIMENSION = 64, 2000
 _LEAST_NORM, _GREATEST_NORM, _LEAST_TYPICAL_NORM = -11.0, 8.0, -6.0
 # Angles below all but this share count as that share, angles above all but that one as all.
 _LEAST_ANGLE, _GREATEST_ANGLE = 1e-25, 1e-12
-# Interpolated angles, and the one cell in which a tail bends, are off by less than this.
+# Interpolated angles are off by less than this.
 _MARGIN = 3e-6
 
 
@@ -45,11 +46,23 @@ def lengthening(noise_multiplier: float, dimension: int, directions: int) -> tup
     at_ends = _tails(ends, norms, noise_multiplier, dimension, directions)
     at_middles = _tails(middles, norms, noise_multiplier, dimension, directions)
     averages = np.maximum(at_middles, 0.5 * (at_ends[:, :-1] + at_ends[:, 1:])) * (1.0 + _MARGIN)
+    averages = np.where(_bends(ends, at_ends), at_ends[:, :-1], np.minimum(averages, at_ends[:, :-1]))
     # A norm of zero, the first of them, lengthens by the most.
-    above = weights[0] + weights[1:] @ np.minimum(averages, at_ends[:, :-1])
+    above = weights[0] + weights[1:] @ averages
     masses = -np.diff(above, prepend=1.0, append=0.0)
     kept = masses > 0.0
     return _frozen(ends[kept]), _frozen(masses[kept])
+
+
+def _bends(ends: Floats, tails: Floats) -> NDArray[np.bool_]:
+    """Cells in or beside which a tail turns from concave to convex: there nothing but its largest value is above it."""
+    widths = np.minimum(np.diff(ends), 700.0)
+    slopes = np.diff(tails, axis=1) / np.expm1(-widths)  # by exp(-x), in units of it at the start of each cell
+    curvatures = np.sign(np.exp(widths[:-1]) * slopes[:, 1:] - slopes[:, :-1])
+    flips, found = np.diff(curvatures, axis=1) != 0, np.zeros(slopes.shape, bool)
+    for place in range(3):
+        found[:, place : place + flips.shape[1]] |= flips
+    return found
 
 
 def _frozen(values: Floats) -> Floats:
