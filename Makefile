@@ -35,8 +35,8 @@ demo-deploy: $(VENV)/.installed-dev ## train between a SuperLink and five SuperN
 test: $(VENV)/.installed-dev ## run the tests
 	$(BIN)/pytest --numprocesses auto --dist loadfile
 
-test-deploy: $(VENV)/.installed-dev ## faults of a deployment, with real processes
-	$(BIN)/pytest -m deploy tests/deploy --durations=0
+test-deploy: $(VENV)/.installed-dev ## faults of a deployment, with real processes (ONLY="-k ten_rounds" for a part)
+	$(BIN)/pytest -m deploy tests/deploy --durations=0 $(ONLY)
 
 check: lint types imports test ## everything CI checks
 
