@@ -29,7 +29,7 @@ from fedspd.algorithms import (
     Network,
     PrivateADMM,
 )
-from fedspd.engine import stream
+from fedspd.engine import simulate, stream
 from fedspd.engine.round import play
 from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, Sampling, gaussian, plan_proved
 from fedspd.privacy.accounting import FixedSize, spent
@@ -127,6 +127,19 @@ def worst_replay(algorithm: Any, twice: bool = False, joined: int = BATCH) -> tu
         differs |= found.state_differs
         several |= found.most_moved > 1
     return too_far, differs, several
+
+
+def more_is_counted_on(directions: int, times: int) -> bool:
+    """Whether a run refuses a plan that counts on so many directions, and so many times the weights there are."""
+    algorithm = DDPADMMDual(OBJECTIVE, Network(5), 0.3, 1.0)
+    run = small_run(algorithm, None)
+    draws = whole_shard(algorithm, np.asarray(run.shards.sizes))
+    draws = replace(draws, directions=directions, dimension=times * run.matrix[0] * run.matrix[1])
+    try:
+        simulate(small_run(algorithm, plan_proved(4.0, 1e-5, draws, np.asarray(run.shards.sizes), 2)))
+    except RuntimeError:
+        return True
+    return False
 
 
 def determinant_is_left_out(counted: float) -> bool:
@@ -278,6 +291,14 @@ CHECKS: dict[str, tuple[Callable[[], bool], Callable[[], bool]]] = {
     "DDP-ADMM with noise on the dual leaves determinants out of its plan": (
         lambda: determinant_is_left_out(1.0),
         lambda: determinant_is_left_out(0.0),
+    ),
+    "the plane in which a replaced record moves a gradient is counted as a line": (
+        lambda: more_is_counted_on(directions=2, times=1),
+        lambda: more_is_counted_on(directions=1, times=1),
+    ),
+    "noise is counted on in more dimensions than there are weights": (
+        lambda: more_is_counted_on(directions=2, times=1),
+        lambda: more_is_counted_on(directions=2, times=2),
     ),
     "noise in the objective is charged like noise on a query": (
         lambda: worst_loss(OneShot) > 1,
