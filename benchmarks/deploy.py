@@ -26,8 +26,8 @@ from pathlib import Path
 import tomli_w
 
 from fedspd.deploy.federation import Federation, Node
-from fedspd.deploy.init import Plan, write_app
 from fedspd.deploy.processes import free_port
+from fedspd.deploy.setup.init import Plan, write_app
 
 # Fifty nodes that look for work ten times a second would keep two cores busy, so they do it as often as Flower's own.
 UNHURRIED = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "1"}

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fedspd.deploy.federation import Federation, site_node
-from fedspd.deploy.init import Plan, write_app
+from fedspd.deploy.setup.init import Plan, write_app
 
 FLOWERS_OWN = ("\x1b", "Using SuperLink", "Successfully installed")  # lines of Flower itself
 

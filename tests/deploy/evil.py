@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from flwr.app import Context, Message
 
-from fedspd.deploy import app, guard, wire
-from fedspd.deploy.messages import Reply
+from fedspd.deploy import app, guard
+from fedspd.deploy.protocol import wire
+from fedspd.deploy.protocol.messages import Reply
 
 FAULTS = ("nan", "shape", "norm", "round", "replay")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedspd.deploy.masking import (
+from fedspd.deploy.masks.member import (
     PublicKeys,
     Secrets,
     deal,
@@ -14,7 +14,7 @@ from fedspd.deploy.masking import (
     public_keys,
     reveal,
 )
-from fedspd.deploy.unmasking import neighbors_of, threshold_for, unmask
+from fedspd.deploy.masks.server import neighbors_of, threshold_for, unmask
 from fedspd.errors import InputError
 
 CONTEXT = b"run 1, round 1"

@@ -11,16 +11,16 @@ import numpy as np
 import tomli_w
 
 from fedspd.data import Schema, read_schema
-from fedspd.deploy import messages, wire
-from fedspd.deploy.checkpoint import Checkpoint, Member, load
-from fedspd.deploy.client import Client
-from fedspd.deploy.enroll import terms_of
-from fedspd.deploy.messages import REQUESTS, Ask, Enter, Entered, Measure
-from fedspd.deploy.run_config import RunSettings, read_run_config
-from fedspd.deploy.server import Server, serve
-from fedspd.deploy.site import read_site
-from fedspd.deploy.store import Store
-from fedspd.deploy.terms import Terms
+from fedspd.deploy.protocol import messages, wire
+from fedspd.deploy.protocol.messages import REQUESTS, Ask, Enter, Entered, Measure
+from fedspd.deploy.protocol.terms import Terms
+from fedspd.deploy.server.checkpoint import Checkpoint, Member, load
+from fedspd.deploy.server.enroll import terms_of
+from fedspd.deploy.server.run import Server, serve
+from fedspd.deploy.server.settings import RunSettings, read_run_config
+from fedspd.deploy.site.client import Client
+from fedspd.deploy.site.settings import read_site
+from fedspd.deploy.site.store import Store
 from fedspd.privacy.ledger import Ledger
 from tests.deploy.loopback import Loopback
 

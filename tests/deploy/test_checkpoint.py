@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedspd.deploy.checkpoint import FILE, Checkpoint, Member, load, save
+from fedspd.deploy.server.checkpoint import FILE, Checkpoint, Member, load, save
 from fedspd.errors import InputError
 from tests.privacy.ledger.crashes import fork
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedspd.deploy.client import Client
-from fedspd.deploy.messages import Close, Closed, Enter, Hello, Present, Refused
-from fedspd.deploy.store import Store
-from fedspd.deploy.terms import Terms
+from fedspd.deploy.protocol.messages import Close, Closed, Enter, Hello, Present, Refused
+from fedspd.deploy.protocol.terms import Terms
+from fedspd.deploy.site.client import Client
+from fedspd.deploy.site.store import Store
 from tests.deploy.sites import Federation, ask, federation, measure, play
 from tests.privacy.ledger.crashes import fork
 

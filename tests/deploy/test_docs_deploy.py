@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fedspd.deploy.run_config import Deploy
-from fedspd.deploy.site import PROVED, SECTIONS
+from fedspd.deploy.server.settings import Deploy
+from fedspd.deploy.site.settings import PROVED, SECTIONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "deploy.md"
 

@@ -17,11 +17,11 @@ import pytest
 import tomli_w
 
 from fedspd import run as simulated
-from fedspd.deploy.checkpoint import load
 from fedspd.deploy.federation import Federation, site_node
-from fedspd.deploy.init import Plan, write_app
-from fedspd.deploy.keys import write_node_key
 from fedspd.deploy.processes import wait_until
+from fedspd.deploy.server.checkpoint import load
+from fedspd.deploy.setup.init import Plan, write_app
+from fedspd.deploy.setup.keys import write_node_key
 from fedspd.privacy.ledger import Ledger, show, verify
 from tests.deploy import evil
 

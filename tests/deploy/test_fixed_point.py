@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedspd.deploy.fixed_point import decode, encodable, encode, rounded
+from fedspd.deploy.masks.fixed_point import decode, encodable, encode, rounded
 from fedspd.errors import InputError
 
 STEPS = st.integers(-40, 3).map(lambda exponent: 2.0**exponent)

@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
-from fedspd.deploy.keys import Certificates, write_certificates, write_node_key
+from fedspd.deploy.setup.keys import Certificates, write_certificates, write_node_key
 from fedspd.errors import InputError
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from fedspd.data import read_table
 from fedspd.deploy import app
-from fedspd.deploy.client import Client
-from fedspd.deploy.messages import Ask, Enter, Hello, Refused, Reply
+from fedspd.deploy.protocol.messages import Ask, Enter, Hello, Refused, Reply
+from fedspd.deploy.site.client import Client
 from tests.deploy.sites import Federation, ask, federation, measure, play
 from tests.deploy.test_statistics import Residuals
 

@@ -6,7 +6,7 @@ from flwr.common.secure_aggregation.crypto.symmetric_encryption import encrypt
 from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen, share_keys_plaintext_concat
 from scipy import stats
 
-from fedspd.deploy.masking import (
+from fedspd.deploy.masks.member import (
     SHARE_BYTES,
     PublicKeys,
     Secrets,

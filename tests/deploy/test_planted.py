@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedspd.deploy import client as client_module
-from fedspd.deploy import local, messages
-from fedspd.deploy.client import Client, Entered
-from fedspd.deploy.server import Server
-from fedspd.deploy.store import Store, Stored
+from fedspd.deploy.protocol import messages
+from fedspd.deploy.server.run import Server
+from fedspd.deploy.site import client as client_module
+from fedspd.deploy.site import local
+from fedspd.deploy.site.client import Client, Entered
+from fedspd.deploy.site.store import Store, Stored
 from fedspd.engine import stream
 from fedspd.privacy import exact_gaussian, gaussian
 from fedspd.typing import Query, Release

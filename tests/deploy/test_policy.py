@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedspd.deploy.messages import Enter, Hello, Measure, Refused
-from fedspd.deploy.terms import Terms
+from fedspd.deploy.protocol.messages import Enter, Hello, Measure, Refused
+from fedspd.deploy.protocol.terms import Terms
 from tests.deploy.sites import Federation, ask, federation, measure, play
 
 TERMS: dict[str, tuple[dict[str, Any], str]] = {

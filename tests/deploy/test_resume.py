@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from flwr.app import Context, Message
 
-from fedspd.deploy import wire
 from fedspd.deploy.app import respond
-from fedspd.deploy.messages import Ask
+from fedspd.deploy.protocol import wire
+from fedspd.deploy.protocol.messages import Ask
 from fedspd.errors import InputError
 from tests.deploy.sites import Federation, federation
 from tests.deploy.twists import mean_of_totals, replies_made

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fedspd.deploy.run_config import read_run_config
+from fedspd.deploy.server.settings import read_run_config
 from fedspd.errors import InputError
 from tests.deploy.sites import federation
 

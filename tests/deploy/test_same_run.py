@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import tomli_w
 
-from fedspd.deploy.checkpoint import load
 from fedspd.deploy.federation import Federation as Processes
 from fedspd.deploy.federation import site_node
 from fedspd.deploy.guard import SCRIPT
 from fedspd.deploy.processes import wait_until
+from fedspd.deploy.server.checkpoint import load
 from tests.deploy.sites import Federation
 from tests.deploy.test_equal import PENALTY, STEP, deployed, simulated
 from tests.deploy.twists import mean_of_totals

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from flwr.app import Context, Message
 
-from fedspd.deploy import messages, wire
 from fedspd.deploy.app import respond
-from fedspd.deploy.masked import Attempt
+from fedspd.deploy.masks.stages import Attempt
+from fedspd.deploy.protocol import messages, wire
 from fedspd.errors import InputError
 from tests.deploy.loopback import Handler
 from tests.deploy.sites import Federation, ask, federation

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 
-from fedspd.deploy import wire
 from fedspd.deploy.app import respond
-from fedspd.deploy.messages import Closed, Present
+from fedspd.deploy.protocol import wire
+from fedspd.deploy.protocol.messages import Closed, Present
 from fedspd.errors import InputError
 from tests.deploy.sites import Federation, federation, measure, play
 from tests.deploy.twists import Change, in_round, lost, mean_of_totals, replies_made, with_reply

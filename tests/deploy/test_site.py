@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import tomli_w
 
-from fedspd.deploy.site import read_site
+from fedspd.deploy.site.settings import read_site
 from fedspd.errors import InputError
 from fedspd.privacy.ledger import Budget
 from tests.deploy.sites import site_values

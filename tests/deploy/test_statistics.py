@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 from fedspd.data import Shards, Table, finish, read_table
-from fedspd.deploy.local import _records, measure, moments_scale, round_scale
-from fedspd.deploy.memory import from_bytes
-from fedspd.deploy.messages import Ask
-from fedspd.deploy.terms import Terms, columns_of
+from fedspd.deploy.protocol.messages import Ask
+from fedspd.deploy.protocol.terms import Terms, columns_of
+from fedspd.deploy.site.local import _records, measure, moments_scale, round_scale
+from fedspd.deploy.site.memory import from_bytes
 from fedspd.engine.batches import gather_batches
 from fedspd.typing import Query
 from tests.deploy.sites import SCHEMA, Federation, federation, write_records

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedspd.deploy.store import Run, Store, Stored
+from fedspd.deploy.site.store import Run, Store, Stored
 from fedspd.errors import InputError
 from tests.privacy.ledger.crashes import fork
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fedspd.config import changed
-from fedspd.deploy.terms import Terms, digest_of, read_terms
+from fedspd.deploy.protocol.terms import Terms, digest_of, read_terms
 from fedspd.errors import InputError
 from tests.deploy.sites import federation
 

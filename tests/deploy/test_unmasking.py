@@ -6,7 +6,7 @@ from flwr.common.secure_aggregation.crypto.shamir import combine_shares, create_
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedspd.deploy.unmasking import neighbors_of, threshold_for
+from fedspd.deploy.masks.server import neighbors_of, threshold_for
 from fedspd.errors import InputError
 from tests.deploy.secure_round import (
     AFTER_DEALING,

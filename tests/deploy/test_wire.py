@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from fedspd.deploy import wire
-from fedspd.deploy.messages import REPLIES, REQUESTS, Ask, Present, Refused, Reply
+from fedspd.deploy.protocol import wire
+from fedspd.deploy.protocol.messages import REPLIES, REQUESTS, Ask, Present, Refused, Reply
 from fedspd.errors import InputError
 
 TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1  # as Flower does for a server app

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from flwr.app import Context, Message
 
-from fedspd.deploy import wire
 from fedspd.deploy.app import respond
-from fedspd.deploy.messages import Ask, Reply
+from fedspd.deploy.protocol import wire
+from fedspd.deploy.protocol.messages import Ask, Reply
 from tests.deploy.loopback import Handler
 from tests.deploy.sites import Federation
 

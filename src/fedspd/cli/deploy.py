@@ -62,7 +62,7 @@ def init(
 ) -> None:
     """Write a Flower app, its run settings, and a folder for each site to take home."""
     _require_flower()
-    from fedspd.deploy.init import Plan, write_app
+    from fedspd.deploy.setup.init import Plan, write_app
 
     homes = write_app(Plan(folder, sites, schema, epsilon, delta, aggregation.value))
     out.print(f"Written to {folder}: pyproject.toml has the run's settings, schema.toml the columns.", highlight=False)
@@ -81,7 +81,7 @@ def keys(
 ) -> None:
     """Write TLS certificates for the SuperLink and a key for each SuperNode, without an authority of your own."""
     _require_flower()
-    from fedspd.deploy.keys import LOOPBACK, write_certificates, write_node_key
+    from fedspd.deploy.setup.keys import LOOPBACK, write_certificates, write_node_key
 
     files = write_certificates(folder, tuple(dict.fromkeys([*(host or []), *LOOPBACK])))
     out.print(f"{files.authority}: for everyone", highlight=False)
@@ -99,7 +99,7 @@ def report(
     _require_flower()
     import json
 
-    from fedspd.deploy.results import table
+    from fedspd.deploy.server.results import table
 
     path = folder / "server" / "statement.json"
     try:

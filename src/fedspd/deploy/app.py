@@ -10,12 +10,12 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fedspd.deploy import wire
-from fedspd.deploy.client import Client
-from fedspd.deploy.messages import REQUESTS, Refused
-from fedspd.deploy.policy import Refusal
-from fedspd.deploy.site import Site, read_site
-from fedspd.deploy.store import Store
+from fedspd.deploy.protocol import wire
+from fedspd.deploy.protocol.messages import REQUESTS, Refused
+from fedspd.deploy.site.client import Client
+from fedspd.deploy.site.policy import Refusal
+from fedspd.deploy.site.settings import Site, read_site
+from fedspd.deploy.site.store import Store
 from fedspd.errors import InputError
 
 SEE_LOG = "the site could not answer; its log says why."
@@ -26,7 +26,7 @@ server_app = ServerApp()
 
 @server_app.main()
 def _main(grid: Grid, context: Context) -> None:
-    from fedspd.deploy.server import serve  # sites have no use for it, and start often
+    from fedspd.deploy.server.run import serve  # sites have no use for it, and start often
 
     serve(grid, context.run_config)
 

@@ -20,8 +20,8 @@ from typing import Any, Self
 
 import tomli_w
 
-from fedspd.deploy.keys import NodeKey, write_certificates, write_node_key
 from fedspd.deploy.processes import free_port, kill_marked, listens, marked, spawn, wait_until
+from fedspd.deploy.setup.keys import NodeKey, write_certificates, write_node_key
 
 PROGRAMS = Path(sys.executable).parent
 NAME = "local"  # of the connection in Flower's configuration file

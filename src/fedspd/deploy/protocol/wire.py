@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_type_hints
 import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from fedspd.deploy.messages import REPLIES, REQUESTS, Refused
+from fedspd.deploy.protocol.messages import REPLIES, REQUESTS, Refused
 from fedspd.errors import InputError
 
 RECORD = "fedspd"

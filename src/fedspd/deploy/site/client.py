@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedspd.data import Schema, Table, read_schema, read_table
-from fedspd.deploy import messages
-from fedspd.deploy.fixed_point import STEP, rounded
-from fedspd.deploy.local import measure, moments_scale, play_round, round_scale
-from fedspd.deploy.masked import Masking
-from fedspd.deploy.memory import from_bytes, to_bytes
-from fedspd.deploy.policy import Refusal, check_ask, check_terms
-from fedspd.deploy.site import Site
-from fedspd.deploy.store import Run, Store, Stored
-from fedspd.deploy.terms import SECURE, Terms, columns_of, digest_of, read_terms
+from fedspd.deploy.masks.fixed_point import STEP, rounded
+from fedspd.deploy.masks.stages import Masking
+from fedspd.deploy.protocol import messages
+from fedspd.deploy.protocol.terms import SECURE, Terms, columns_of, digest_of, read_terms
+from fedspd.deploy.site.local import measure, moments_scale, play_round, round_scale
+from fedspd.deploy.site.memory import from_bytes, to_bytes
+from fedspd.deploy.site.policy import Refusal, check_ask, check_terms
+from fedspd.deploy.site.settings import Site
+from fedspd.deploy.site.store import Run, Store, Stored
 from fedspd.errors import InputError
 from fedspd.experiment import Agreed
 from fedspd.privacy.accounting import Event, spent

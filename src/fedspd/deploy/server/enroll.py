@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fedspd.data import Schema
-from fedspd.deploy import messages
-from fedspd.deploy.checkpoint import Member
-from fedspd.deploy.post import Post, Say
-from fedspd.deploy.run_config import RunSettings
-from fedspd.deploy.terms import Terms
+from fedspd.deploy.protocol import messages
+from fedspd.deploy.protocol.terms import Terms
+from fedspd.deploy.server.checkpoint import Member
+from fedspd.deploy.server.post import Post, Say
+from fedspd.deploy.server.settings import RunSettings
 from fedspd.errors import InputError
 
 LOOK_EVERY = 1.0  # seconds

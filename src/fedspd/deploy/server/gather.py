@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedspd.deploy import messages
-from fedspd.deploy.checkpoint import Member
-from fedspd.deploy.checks import refuse_reply
-from fedspd.deploy.post import Post, Say
-from fedspd.deploy.run_config import Deploy
-from fedspd.deploy.secure import Round, sum_securely
-from fedspd.deploy.terms import SECURE
+from fedspd.deploy.masks.round import Round, sum_securely
+from fedspd.deploy.protocol import messages
+from fedspd.deploy.protocol.terms import SECURE
+from fedspd.deploy.server.checkpoint import Member
+from fedspd.deploy.server.checks import refuse_reply
+from fedspd.deploy.server.post import Post, Say
+from fedspd.deploy.server.settings import Deploy
 
 
 class Gathered(NamedTuple):

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fedspd.config import Config, changed, parse, parse_section
-from fedspd.deploy.masking import SMALLEST_GROUP
-from fedspd.deploy.terms import PLAIN, SECURE
+from fedspd.deploy.masks.member import SMALLEST_GROUP
+from fedspd.deploy.protocol.terms import PLAIN, SECURE
 from fedspd.errors import InputError
 from fedspd.settings import setting
 

@@ -9,15 +9,15 @@ import numpy as np
 from flwr.serverapp import Grid
 
 from fedspd.data import Schema, Table, finish, read_schema, read_table
-from fedspd.deploy import messages
-from fedspd.deploy.checkpoint import Checkpoint, load, save
-from fedspd.deploy.checks import largest_norm, largest_sums
-from fedspd.deploy.enroll import enroll, terms_of
-from fedspd.deploy.gather import Gathered, Mail, gather_moments, gather_uploads
-from fedspd.deploy.post import Post, Say
-from fedspd.deploy.results import write_results
-from fedspd.deploy.run_config import RunSettings, read_run_config
-from fedspd.deploy.terms import Terms, columns_of
+from fedspd.deploy.protocol import messages
+from fedspd.deploy.protocol.terms import Terms, columns_of
+from fedspd.deploy.server.checkpoint import Checkpoint, load, save
+from fedspd.deploy.server.checks import largest_norm, largest_sums
+from fedspd.deploy.server.enroll import enroll, terms_of
+from fedspd.deploy.server.gather import Gathered, Mail, gather_moments, gather_uploads
+from fedspd.deploy.server.post import Post, Say
+from fedspd.deploy.server.results import write_results
+from fedspd.deploy.server.settings import RunSettings, read_run_config
 from fedspd.engine.diagnostics import accuracies
 from fedspd.engine.turns import choose_among
 from fedspd.errors import InputError

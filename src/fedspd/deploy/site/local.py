@@ -8,9 +8,9 @@ import numpy as np
 from fedspd.algorithms import Moments
 from fedspd.algorithms.base import Proved
 from fedspd.data import Schema, Shards, Table, finish
-from fedspd.deploy.messages import Ask, AskMasked
-from fedspd.deploy.policy import Refusal
-from fedspd.deploy.terms import Terms
+from fedspd.deploy.protocol.messages import Ask, AskMasked
+from fedspd.deploy.protocol.terms import Terms
+from fedspd.deploy.site.policy import Refusal
 from fedspd.engine.batches import draw_records, gather_batches
 from fedspd.engine.draws import stream
 from fedspd.engine.entropy import SystemEntropy

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from fedspd.deploy import wire
+from fedspd.deploy.protocol import wire
 from fedspd.errors import InputError
 
 LOOK_EVERY = 0.25  # seconds

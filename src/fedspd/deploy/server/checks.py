@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from fedspd.deploy import messages
-from fedspd.deploy.checkpoint import Member
-from fedspd.deploy.terms import Terms
+from fedspd.deploy.protocol import messages
+from fedspd.deploy.protocol.terms import Terms
+from fedspd.deploy.server.checkpoint import Member
 from fedspd.experiment import Agreed
 
 GENEROUS = 10.0  # how far beyond what is plausible a reply may be: honest ones never come near

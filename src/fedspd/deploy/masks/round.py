@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedspd.deploy import messages
-from fedspd.deploy.fixed_point import STEP, decode
-from fedspd.deploy.masked import context_of
-from fedspd.deploy.masking import SMALLEST_GROUP, PublicKeys
-from fedspd.deploy.unmasking import neighbors_of, threshold_for, unmask
+from fedspd.deploy.masks.fixed_point import STEP, decode
+from fedspd.deploy.masks.member import SMALLEST_GROUP, PublicKeys
+from fedspd.deploy.masks.server import neighbors_of, threshold_for, unmask
+from fedspd.deploy.masks.stages import context_of
+from fedspd.deploy.protocol import messages
 from fedspd.errors import InputError
 
 Exchange = Callable[[str, Mapping[int, Any]], dict[int, Any]]

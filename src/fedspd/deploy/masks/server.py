@@ -13,7 +13,7 @@ import numpy as np
 from flwr.common.secure_aggregation.crypto.shamir import combine_shares
 from numpy.typing import NDArray
 
-from fedspd.deploy.masking import (
+from fedspd.deploy.masks.member import (
     POINT_BYTES,
     SMALLEST_GROUP,
     PublicKeys,

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from fedspd.data import Schema
-from fedspd.deploy.checkpoint import Checkpoint, write_whole
-from fedspd.deploy.post import Say
+from fedspd.deploy.server.checkpoint import Checkpoint, write_whole
+from fedspd.deploy.server.post import Say
 from fedspd.experiment import Agreed
 from fedspd.privacy import ProvedPlan
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from fedspd.deploy import messages
-from fedspd.deploy.fixed_point import STEP, encode
-from fedspd.deploy.masking import PublicKeys, Secrets, deal, mask, new_secrets, public_keys, reveal
-from fedspd.deploy.policy import Refusal
-from fedspd.deploy.store import Store
-from fedspd.deploy.terms import Terms
+from fedspd.deploy.masks.fixed_point import STEP, encode
+from fedspd.deploy.masks.member import PublicKeys, Secrets, deal, mask, new_secrets, public_keys, reveal
+from fedspd.deploy.protocol import messages
+from fedspd.deploy.protocol.terms import Terms
+from fedspd.deploy.site.policy import Refusal
+from fedspd.deploy.site.store import Store
 from fedspd.errors import InputError
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from fedspd.data import Schema
-from fedspd.deploy.messages import Ask, AskMasked
-from fedspd.deploy.site import Site
-from fedspd.deploy.terms import SECURE, Terms, columns_of
+from fedspd.deploy.protocol.messages import Ask, AskMasked
+from fedspd.deploy.protocol.terms import SECURE, Terms, columns_of
+from fedspd.deploy.site.settings import Site
 from fedspd.errors import InputError
 from fedspd.experiment import Agreed
 from fedspd.privacy import ProvedPlan

@@ -12,7 +12,7 @@ from fedspd.config import Config
 from fedspd.data import adult_schema, read_schema, schema_text, write_adult_csv
 from fedspd.data.adult import ROWS
 from fedspd.deploy.guard import SCRIPT
-from fedspd.deploy.terms import SECURE
+from fedspd.deploy.protocol.terms import SECURE
 from fedspd.engine.draws import stream
 from fedspd.errors import InputError
 

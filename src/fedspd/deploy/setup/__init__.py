@@ -1,0 +1,1 @@
+"""What a federation is set up with: folders, certificates, keys, archives for the sites."""
