@@ -1,0 +1,200 @@
+"""Who is who: a site's long-term key, what it signs, and the federation's file that binds names to keys.
+
+Keys are ECDSA keys on the curve P-384 in OpenSSH's files, as `fedspd deploy keys` writes them. The same key
+authenticates the site's connection.
+"""
+
+import base64
+import hashlib
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_ssh_private_key,
+    load_ssh_public_key,
+)
+
+from fedspd.errors import InputError
+
+NAME = re.compile(r"[A-Za-z0-9._-]{1,60}")  # of a site: it stands in logs, ledgers and reports
+SCHEME = ec.ECDSA(hashes.SHA384())
+MAKE_ONE = "make one by `fedspd deploy keys`"
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """The public half of a site's key; `read_public_key` makes one."""
+
+    line: str  # as OpenSSH writes it, without a comment
+
+    @cached_property
+    def _key(self) -> ec.EllipticCurvePublicKey:
+        key = load_ssh_public_key(self.line.encode())
+        assert isinstance(key, ec.EllipticCurvePublicKey)
+        return key
+
+    @property
+    def fingerprint(self) -> str:
+        """What people compare, as `ssh-keygen -l` prints it."""
+        blob = base64.b64decode(self.line.split()[1])
+        return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+
+    @property
+    def raw(self) -> bytes:
+        """The key as Flower keeps it."""
+        return self._key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+    def verify(self, signature: bytes, purpose: str, *parts: bytes) -> bool:
+        """Whether the key's owner has signed these parts for this purpose."""
+        try:
+            self._key.verify(signature, _statement(purpose, parts), SCHEME)
+        except InvalidSignature:
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A site's private key; `read_identity` reads one."""
+
+    key: ec.EllipticCurvePrivateKey = field(repr=False)
+
+    @cached_property
+    def public(self) -> PublicKey:
+        """Its public half."""
+        return _public(self.key.public_key())
+
+    def sign(self, purpose: str, *parts: bytes) -> bytes:
+        """A signature of these parts for this purpose, good for no other."""
+        return self.key.sign(_statement(purpose, parts), SCHEME)
+
+
+def read_identity(path: Path) -> Identity:
+    """A site's private key; refuses a file that others can read."""
+    try:
+        with path.open("rb") as file:
+            mode, content = stat.S_IMODE(os.fstat(file.fileno()).st_mode), file.read()
+    except OSError as error:
+        raise InputError(f"expected the site's private key at {path}, got: {error.strerror}; {MAKE_ONE}.") from None
+    if mode & 0o077:
+        raise InputError(
+            f"the private key {path} must be readable by its owner alone, got mode {mode:o}; "
+            "make a new one if others may have read it, else `chmod 600` it."
+        )
+    try:
+        key: Any = load_ssh_private_key(content, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP384R1):
+        raise InputError(
+            f"expected an OpenSSH private key on the curve P-384 without a passphrase at {path}, got another content; "
+            f"{MAKE_ONE}."
+        )
+    return Identity(key)
+
+
+def read_public_key(line: str) -> PublicKey:
+    """A public key from its line in OpenSSH's form; a comment after it is dropped."""
+    try:
+        key: Any = load_ssh_public_key(line.strip().encode())
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP384R1):
+        raise InputError(
+            "expected a public key that begins with 'ecdsa-sha2-nistp384', got another text; "
+            "take the line of the site's .pub file."
+        )
+    return _public(key)
+
+
+class Members(Mapping[str, PublicKey]):
+    """The sites of a federation and their public keys, in the order of its file.
+
+    Guarantees:
+        Names are short, printable and distinct; no two sites have the same key.
+    """
+
+    def __init__(self, sites: Iterable[tuple[str, PublicKey]]) -> None:
+        self._sites: dict[str, PublicKey] = {}
+        owners: dict[PublicKey, str] = {}
+        for name, key in sites:
+            check_name(name)
+            if name in self._sites:
+                raise InputError(f"each site must have a name of its own, got {name!r} twice; rename one.")
+            if key in owners:
+                raise InputError(
+                    f"each site must have a key of its own, got one key for {owners[key]!r} and {name!r}; {MAKE_ONE}."
+                )
+            self._sites[name] = key
+            owners[key] = name
+
+    def __getitem__(self, name: str) -> PublicKey:
+        return self._sites[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sites)
+
+    def __len__(self) -> int:
+        return len(self._sites)
+
+    def __repr__(self) -> str:
+        return f"Members({', '.join(self._sites)})"
+
+
+def check_name(name: Any) -> None:
+    """Refuse what cannot be a site's name."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise InputError(
+            f"a site's name must be 1 to 60 letters, digits, dots, hyphens or underscores, got {name!r}; rename it."
+        )
+
+
+def read_members(path: Path) -> Members:
+    """The federation's file: one [[site]] table for each site, with its name and key; other entries are ignored."""
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8")).get("site")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise InputError(
+            f"expected the federation's file at {path}, got: {reason}; ask the server's operator."
+        ) from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not valid TOML: {error}; mend it at that place.") from None
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+        raise InputError(f"{path} must have a [[site]] table for each site, got none; add them.")
+    try:
+        return Members([_member(table) for table in tables])
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _member(table: dict[str, Any]) -> tuple[str, PublicKey]:
+    name, line = table.get("name"), table.get("key")
+    check_name(name)
+    if not isinstance(name, str) or not isinstance(line, str):
+        raise InputError(
+            f"each site must have a name and a key, got no key for {name!r}; add the line of its .pub file."
+        )
+    return name, read_public_key(line)
+
+
+def _public(key: ec.EllipticCurvePublicKey) -> PublicKey:
+    return PublicKey(key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode())
+
+
+def _statement(purpose: str, parts: Iterable[bytes]) -> bytes:
+    """What is signed: each piece after its length, so that no two lists of pieces give the same bytes."""
+    pieces = (b"fedspd", purpose.encode(), *parts)
+    return b"".join(len(piece).to_bytes(8, "big") + piece for piece in pieces)
