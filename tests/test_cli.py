@@ -33,6 +33,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "--set", "problem.regularizer=squared-l2", "--out", "run", "--json",
     ),
     "proved": ("run", *SMALL, "--out", "run"),
+    "create": ("ledger", "create", "../proved-json/shared.sqlite"),
     "proved json": ("run", *SMALL, "--out", "run", "--json", "--ledger", "shared.sqlite"),
     "help": ("--help",),
     "run help": ("run", "--help"),

@@ -13,6 +13,7 @@ from fedspd.errors import InputError
 from fedspd.privacy.accounting import FixedSize, Gaussian
 from fedspd.privacy.ledger import Budget, Ledger, verify
 from fedspd.report.numbers import rounded
+from tests.privacy.ledger.fresh import new_ledger
 
 APP = typer.Typer(pretty_exceptions_enable=False)
 register(APP)
@@ -131,7 +132,7 @@ def test_unknown_choices_and_missing_options_exit_with_2() -> None:
 @pytest.fixture
 def ledger_file(tmp_path: Path) -> Path:
     event = FixedSize(2.607, 325, 50)
-    with Ledger(tmp_path / "ledger.db", create=True) as ledger:
+    with new_ledger(tmp_path / "ledger.db") as ledger:
         ledger.enter(dict.fromkeys(("ann", "bob"), Budget(1.0, 1e-4)), {"ann": {event: 20}})
         for number in range(3):
             ledger.charge("first", number, "uploads", {"ann": event})
@@ -161,6 +162,36 @@ def test_ledger_show_answers_how_many_rounds_of_a_given_kind_fit(ledger_file: Pa
     assert rooms[1] > 20
     with pytest.raises(InputError, match="together"):
         printed("ledger", "show", str(ledger_file), "--noise-multiplier", "40")
+
+
+def test_ledger_show_says_which_part_of_delta_a_plan_has_reserved(ledger_file: Path, tmp_path: Path) -> None:
+    ann, bob = values("ledger", "show", str(ledger_file))["clients"]
+    assert 0 < ann["reserved_delta"] <= 1e-4
+    assert bob["reserved_delta"] == 0
+    text = printed("ledger", "show", str(ledger_file))
+    assert "Reserved: the part of delta that is kept for the plan" in text
+    assert text.count("reserved") == 1, "beside the budget of ann"
+    with new_ledger(tmp_path / "no-plan.db") as ledger:
+        ledger.enter({"ann": Budget(1.0, 1e-4)})
+    assert "Reserved" not in printed("ledger", "show", str(tmp_path / "no-plan.db"))
+
+
+def test_ledger_create_makes_an_empty_ledger_once_and_says_that_it_must_be_kept(tmp_path: Path) -> None:
+    path = str(tmp_path / "[bold]ledger.db")
+    assert printed("ledger", "create", path) == f"Created {path}. This is done once: keep the file and back it up.\n"
+    assert verify(path).rows == 0
+    with pytest.raises(InputError, match="a ledger is created once"):
+        printed("ledger", "create", path)
+    told = printed("ledger", "create", "--help")
+    assert "fedspd ledger create ledger.db" in told
+    assert "keep the file and back it up" in told
+
+
+def test_a_missing_ledger_is_refused_by_show_and_verify(tmp_path: Path) -> None:
+    for command in ("show", "verify"):
+        with pytest.raises(InputError, match=r"got no file; restore it, .*'fedspd ledger create .*if there never was"):
+            printed("ledger", command, str(tmp_path / "lost.db"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_ledger_verify_prints_rows_and_head_and_refuses_other_files(ledger_file: Path, tmp_path: Path) -> None:

@@ -69,6 +69,19 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "file for a folder": (("run", "--out", "broken.toml"), "got broken.toml, which is a file; name another"),
     "folder inside a file": (("run", "--out", "broken.toml/x"), "is no folder that can be written to; name another"),
     "folder name too long": (("run", "--out", LONG), f"got {LONG}, but: File name too long; name another"),
+    "missing ledger": (
+        ("run", "--ledger", "lost.sqlite"),
+        "expected a ledger at lost.sqlite, got no file; restore it, for a new one forgets what is spent, or run "
+        "'fedspd ledger create lost.sqlite' if there never was one.",
+    ),
+    "ledger for a method that takes none": (
+        ("run", "published", "--ledger", "lost.sqlite"),
+        "a ledger takes proved events only, got the method 'fedspd-published'",
+    ),
+    "ledger where a file is": (
+        ("ledger", "create", "broken.toml"),
+        "expected no ledger at broken.toml before it is created, got a file; a ledger is created once",
+    ),
     "clients without records": (
         settings("partition.kind=dirichlet", "partition.alpha=0.01"),
         "every client must hold at least one record, got none on ",

@@ -14,11 +14,12 @@ from fedspd.engine.simulation import check_claims
 from fedspd.experiment import prepare_experiment
 from fedspd.experiment.planning import proposed_plan
 from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, Law, Sampling, plan_as_published, plan_proved
-from fedspd.privacy.ledger import Ledger, show
+from fedspd.privacy.ledger import show
 from tests.algorithms.contract_methods import METHODS, Setting, whole_shard
 from tests.algorithms.test_fedspd import method
 from tests.algorithms.test_fedspd_published import simulation, small_problem
 from tests.planted_twins import UnnoisedDual
+from tests.privacy.ledger.fresh import new_ledger
 
 QUICK = {"metrics.criterion": False, "metrics.objective_every": 1000}
 
@@ -64,7 +65,7 @@ def test_who_may_take_part_is_decided_by_public_counts_alone() -> None:
 
 
 def test_a_run_and_its_ledger_agree(tmp_path: Path) -> None:
-    with Ledger(tmp_path / "ledger.sqlite", create=True) as ledger:
+    with new_ledger(tmp_path / "ledger.sqlite") as ledger:
         finished = run(
             "proved", QUICK | {"run.rounds": 10, "partition.clients": 20, "run.participants": 4}, ledger=ledger
         )
@@ -79,7 +80,7 @@ def test_a_second_run_on_a_spent_ledger_is_refused_and_the_same_seed_never_draws
     tmp_path: Path,
 ) -> None:
     small = QUICK | {"run.rounds": 5, "partition.clients": 10, "run.participants": 10}
-    with Ledger(tmp_path / "ledger.sqlite", create=True) as ledger:
+    with new_ledger(tmp_path / "ledger.sqlite") as ledger:
         run("proved", small, ledger=ledger)
         rows = ledger.head
         with pytest.raises(InputError, match="a noise draw is used once"):
@@ -91,7 +92,7 @@ def test_a_second_run_on_a_spent_ledger_is_refused_and_the_same_seed_never_draws
 
 def test_a_ledger_refuses_records_that_were_dealt_otherwise_since_budgets_belong_to_records(tmp_path: Path) -> None:
     small = QUICK | {"run.rounds": 2, "run.most_participations": 9, "partition.clients": 10, "run.participants": 5}
-    with Ledger(tmp_path / "ledger.sqlite", create=True) as ledger:
+    with new_ledger(tmp_path / "ledger.sqlite") as ledger:
         run("proved", small, ledger=ledger)
         with pytest.raises(InputError, match=r"got another deal, .*set partition.seed to the seed of the first run"):
             run("proved", small | {"run.seed": 1}, ledger=ledger)
@@ -101,7 +102,7 @@ def test_a_ledger_refuses_records_that_were_dealt_otherwise_since_budgets_belong
 def test_half_a_run_leaves_room_for_the_other_half_on_the_same_ledger(tmp_path: Path) -> None:
     small = QUICK | {"run.rounds": 4, "run.most_participations": 8, "partition.clients": 10, "run.participants": 10,
                      "data.scaling": "min-max", "algorithm.inverse_step": 0.1, "algorithm.penalty": 0.05}  # fmt: skip
-    with Ledger(tmp_path / "ledger.sqlite", create=True) as ledger:
+    with new_ledger(tmp_path / "ledger.sqlite") as ledger:
         first = run("proved", small, ledger=ledger).summary
         second = run("proved", small | {"run.seed": 1, "partition.seed": 0}, ledger=ledger).summary
         spent = max(statement.epsilon for statement in show(ledger))
@@ -152,7 +153,7 @@ def test_every_way_of_running_the_proved_method_learns_within_its_budget(setting
 
 def test_the_published_method_takes_no_ledger(tmp_path: Path) -> None:
     with (
-        Ledger(tmp_path / "ledger.sqlite", create=True) as ledger,
+        new_ledger(tmp_path / "ledger.sqlite") as ledger,
         pytest.raises(InputError, match="proved events only"),
     ):
         run("published", QUICK, ledger=ledger)

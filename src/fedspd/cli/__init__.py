@@ -60,7 +60,10 @@ def run(
     folder: Annotated[Path | None, typer.Option("--out", help="run folder; default: a new one under runs/")] = None,
     ledger: Annotated[
         Path | None,
-        typer.Option("--ledger", help="charge this ledger, shared with other runs; default: one in the run folder"),
+        typer.Option(
+            "--ledger",
+            help="charge this ledger (see ledger create), shared with other runs; default: one in the run folder",
+        ),
     ] = None,
     engine: Annotated[str | None, typer.Option(help="auto, numpy or jax; short for --set run.engine=...")] = None,
     hosts: Annotated[
@@ -75,7 +78,7 @@ def run(
 ) -> None:
     """Train on simulated clients and write a run folder."""
     from fedspd import experiment, report
-    from fedspd.privacy.ledger import Ledger
+    from fedspd.privacy.ledger import Ledger, create_ledger
     from fedspd.results import RunFolder, to_json
 
     overrides = dict(configuration.parse_override(text) for text in settings or [])
@@ -85,13 +88,17 @@ def run(
         return
     target = RunFolder(folder or default_folder(source))
     with ExitStack() as stack:
+        proved = METHODS[config.algorithm.name].guarantee == "proved"
+        shared = stack.enter_context(Ledger(ledger)) if ledger is not None and proved else None
         staging = cache(lambda: stack.enter_context(target.staged()))
 
         def open_ledger() -> Ledger:
-            return stack.enter_context(Ledger(ledger or staging() / "ledger.sqlite", create=True))
+            if shared is not None:
+                return shared
+            create_ledger(own := staging() / "ledger.sqlite")
+            return stack.enter_context(Ledger(own))
 
-        keeps_one = ledger is not None or METHODS[config.algorithm.name].guarantee == "proved"
-        prepared = experiment.prepare_experiment(config, open_ledger if keeps_one else None)
+        prepared = experiment.prepare_experiment(config, open_ledger if ledger is not None or proved else None)
         with progress("rounds", prepared.simulation.rounds, err, quiet=quiet or as_json) as advance:
             finished = experiment.execute(prepared, on_round=advance)
         report.save_run(finished, staging())

@@ -1,4 +1,4 @@
-"""The commands `ledger show` and `ledger verify`."""
+"""The commands `ledger create`, `ledger show` and `ledger verify`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from fedspd.privacy.ledger import Statement
 
 out = Console(soft_wrap=True)
+CREATE_EXAMPLES = """
+Examples:
+
+- `fedspd ledger create ledger.db`
+"""
 SHOW_EXAMPLES = """
 Examples:
 
@@ -43,9 +48,18 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="a ledger")]
 def register(app: typer.Typer) -> None:
     """Add the commands of this module to the program's."""
     ledger = typer.Typer(no_args_is_help=True, help="What clients have spent, and whether the file is intact.")
+    ledger.command(epilog=CREATE_EXAMPLES)(create)
     ledger.command(epilog=SHOW_EXAMPLES)(show)
     ledger.command(epilog=VERIFY_EXAMPLES)(verify)
     app.add_typer(ledger, name="ledger")
+
+
+def create(file: Annotated[Path, typer.Argument(metavar="FILE", help="where no ledger is and never was")]) -> None:
+    """Create an empty ledger, once; keep the file and back it up, for it alone knows what is spent."""
+    from fedspd.privacy.ledger import create_ledger
+
+    create_ledger(file)
+    out.print(f"Created {file}. This is done once: keep the file and back it up.", highlight=False, markup=False)
 
 
 def show(
@@ -77,6 +91,11 @@ def show(
         return
     out.print(_statements(statements))
     out.print("\nSpent: all events recomposed. Guaranteed, however the rounds were chosen: the budget.")
+    if any(statement.reserved_delta for statement in statements):
+        out.print(
+            "Reserved: the part of delta that is kept for the plan the client was entered with. What departs from the "
+            "plan has the rest, and may be refused before the budget is spent."
+        )
 
 
 def verify(
@@ -98,7 +117,7 @@ def verify(
 
 def _statements(statements: Sequence["Statement"]) -> Table:
     from fedspd.privacy.ledger import describe
-    from fedspd.report.numbers import rounded
+    from fedspd.report.numbers import reported, rounded
 
     table = Table("client", "budget", "spent", "covered by", "charged", "still fits", box=None, pad_edge=False)
     for one in statements:
@@ -106,5 +125,7 @@ def _statements(statements: Sequence["Statement"]) -> Table:
         charged = [f"{each.times} x {describe(each.event)} in {each.run}" for each in one.charged]
         fits = [f"{count} x {describe(event)}" for event, count in one.room.items()]
         rule = (one.rule or "nothing") if one.charged else ""
+        if one.reserved_delta:
+            budget += f"\nreserved {reported(one.reserved_delta, up=True):g}"
         table.add_row(one.client, budget, rounded(one.epsilon, up=True), rule, "\n".join(charged), "\n".join(fits))
     return table

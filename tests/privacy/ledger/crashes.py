@@ -16,6 +16,7 @@ from typing import Literal
 
 from fedspd.privacy.accounting import Event, Gaussian, participations_that_fit
 from fedspd.privacy.ledger import Budget, Ledger, verify
+from tests.privacy.ledger.fresh import new_ledger
 
 Order = Literal["charge, then release", "look, release, then charge", "release, then charge"]
 
@@ -27,7 +28,7 @@ ROUNDS = 2000
 
 def prepare(path: Path) -> None:
     """A ledger whose clients plan as much of the event as fits."""
-    with Ledger(path, create=True) as ledger:
+    with new_ledger(path) as ledger:
         ledger.enter(BUDGETS, {client: {EVENT: 10_000} for client in BUDGETS})
 
 

@@ -12,13 +12,14 @@ from fedspd.errors import InputError
 from fedspd.privacy.accounting import Event, FixedSize, Gaussian, Poisson, participations_that_fit, spent
 from fedspd.privacy.ledger import Budget, Ledger, verify
 from tests.privacy.ledger.crashes import fork
+from tests.privacy.ledger.fresh import new_ledger
 
 BUDGET = Budget(1.0, 1e-4)
 ROUND = FixedSize(2.607, 325, 50)
 
 
 def opened(folder: Path, plan: dict[Event, int] | None = None, clients: tuple[str, ...] = ("a", "b")) -> Ledger:
-    ledger = Ledger(folder / "ledger", create=True)
+    ledger = new_ledger(folder / "ledger")
     ledger.enter(dict.fromkeys(clients, BUDGET), dict.fromkeys(clients, plan) if plan else None)
     return ledger
 
@@ -112,6 +113,48 @@ def test_the_first_plan_stays_and_what_departs_from_it_goes_through_the_privacy_
         assert ledger.room("a", later) == fitting < 19
         grants = [len(ledger.charge("second", number, "uploads", {"a": later}).granted) for number in range(20)]
         assert sum(grants) == fitting
+
+
+def test_what_the_plan_has_reserved_of_delta_is_not_called_spent_and_is_not_granted_either(tmp_path: Path) -> None:
+    budget = Budget(1.0, 1e-4, "zero-out")
+    planned, later, big = Poisson(2.54, 50 / 325), Poisson(3.0, 50 / 325), Gaussian(1.0, "zero-out")
+    with new_ledger(tmp_path / "ledger") as ledger:
+        ledger.enter({"a": budget, "b": budget}, {"a": {planned: 20}})
+        for number in range(12):
+            assert ledger.charge("first", number, "uploads", {"a": planned}).granted
+        assert spent({planned: 12, later: 1}, 1e-4).epsilon < 0.8, "far from spent, were all of delta there"
+        before = ledger.head
+        assert ledger.charge("second", 1, "uploads", {"a": later}).refused == {"a": "delta reserved"}
+        both = ledger.charge("second", 1, "uploads", {"a": big, "b": big})
+        assert both.refused == {"a": "budget spent", "b": "budget spent"}
+        assert (ledger.head, ledger.room("a", later)) == (before, 0)
+        for number in range(12, 20):
+            assert ledger.charge("first", number, "uploads", {"a": planned}).granted, "what was reserved is there"
+        assert ledger.charge("first", 20, "uploads", {"a": planned}).refused == {"a": "budget spent"}
+
+
+def test_where_no_plan_was_declared_nothing_is_reserved(tmp_path: Path) -> None:
+    with opened(tmp_path) as ledger:
+        while (decision := ledger.charge("first", ledger.head.rows, "uploads", {"a": ROUND})).granted:
+            pass
+        history = ledger.accounts["a"].history
+        assert spent({ROUND: history[ROUND] + 1}, BUDGET.delta).epsilon < BUDGET.epsilon, "a filter stops earlier"
+        assert decision.refused == {"a": "budget spent"}
+
+
+def test_the_charges_after_a_row_are_listed_one_by_one(tmp_path: Path) -> None:
+    with opened(tmp_path) as ledger:
+        ledger.charge("first", 1, "uploads", {"a": ROUND, "b": ROUND})
+        noted = ledger.head.rows
+        assert ledger.charges_after(noted) == []
+        with Ledger(ledger.path) as other:
+            other.charge("second", 7, "moments", {"b": Gaussian(30.0)})
+        assert ledger.charges_after(noted) == [("b", "second", 7, "moments", Gaussian(30.0))]
+        assert [(charge.client, charge.run) for charge in ledger.charges_after(0)] == [
+            ("a", "first"),
+            ("b", "first"),
+            ("b", "second"),
+        ]
 
 
 def test_what_fails_midway_leaves_nothing_and_the_ledger_goes_on(tmp_path: Path) -> None:

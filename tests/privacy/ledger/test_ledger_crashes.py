@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fedspd.privacy.ledger import Ledger, verify
+from fedspd.errors import InputError
+from fedspd.privacy.ledger import Ledger, create_ledger, verify
 from tests.privacy.ledger.crashes import (
     EVENT,
     FITS,
@@ -80,14 +81,19 @@ def test_processes_that_share_a_ledger_spend_all_of_each_budget_and_no_more(tmp_
     assert runs > 1
 
 
-def test_the_file_appears_complete_or_not_at_all_also_when_two_processes_create_it_at_once(tmp_path: Path) -> None:
+def test_of_several_processes_that_create_a_ledger_at_once_one_does_and_the_others_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
 
     def create() -> None:
-        Ledger(path, create=True).close()
+        try:
+            create_ledger(path)
+        except InputError as error:
+            os._exit(3 if "a ledger is created once" in str(error) else 4)
 
     for _ in range(5):
-        finish([fork(create) for _ in range(4)])
+        children = [fork(create) for _ in range(4)]
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        assert sorted(codes) == [0, 3, 3, 3]
         assert verify(path).rows == 0
-        assert os.listdir(tmp_path) == ["ledger"]
+        assert os.listdir(tmp_path) == ["ledger"], "complete, and nothing beside it"
         path.unlink()

@@ -10,7 +10,8 @@ import pytest
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import Gaussian
 from fedspd.privacy.ledger import Budget, Ledger, verify
-from fedspd.privacy.ledger.file import SCHEMA, create_file
+from fedspd.privacy.ledger.file import SCHEMA
+from tests.privacy.ledger.fresh import new_ledger
 
 ROUND = Gaussian(60.0)
 CLIENTS = ("ann", "bob", "eve")
@@ -18,7 +19,7 @@ CLIENTS = ("ann", "bob", "eve")
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    with Ledger(tmp_path / "ledger", create=True) as ledger:
+    with new_ledger(tmp_path / "ledger") as ledger:
         ledger.enter(dict.fromkeys(CLIENTS, Budget(1.0, 1e-5)))
         for number in range(10):
             ledger.charge("first", number, "uploads", dict.fromkeys(CLIENTS, ROUND))
@@ -141,17 +142,12 @@ def test_a_file_whose_index_of_charged_rounds_was_changed_is_refused(path: Path)
             verify(path)
 
 
-def test_creating_a_ledger_never_replaces_one(path: Path) -> None:
-    create_file(path)
-    assert verify(path).rows == 33
-
-
 def test_a_truncated_file_is_refused(path: Path) -> None:
     original = path.read_bytes()
     for size in (0, 1, 100, 4096, len(original) // 2, len(original) - 4096, len(original) - 1):
         path.write_bytes(original[:size])
         with pytest.raises(InputError, match="expected an intact ledger"):
-            Ledger(path, create=True)
+            Ledger(path)
 
 
 def test_a_file_that_is_no_ledger_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -164,18 +160,8 @@ def test_a_file_that_is_no_ledger_is_refused_and_left_alone(tmp_path: Path) -> N
     for other in (text, database):
         before = other.read_bytes()
         with pytest.raises(InputError, match="expected an intact ledger"):
-            Ledger(other, create=True)
+            Ledger(other)
         assert other.read_bytes() == before
-
-
-def test_a_missing_file_is_refused_unless_a_new_ledger_is_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="forgets what is spent"):
-        Ledger(tmp_path / "ledger")
-    with pytest.raises(InputError, match="expected a ledger"):
-        Ledger(tmp_path)
-    with pytest.raises(InputError, match="expected to read and write the ledger"):
-        Ledger(tmp_path / "no folder" / "ledger", create=True)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_older_than_a_noted_head_is_refused(path: Path) -> None:

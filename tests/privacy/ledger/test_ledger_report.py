@@ -6,18 +6,28 @@ from pathlib import Path
 import pytest
 
 from fedspd.errors import InputError
-from fedspd.privacy.accounting import Event, FixedSize, Gaussian, Laplace, from_dict, participations_that_fit, spent
+from fedspd.privacy.accounting import (
+    Event,
+    FixedSize,
+    Gaussian,
+    Laplace,
+    delta_at,
+    from_dict,
+    participations_that_fit,
+    spent,
+)
 from fedspd.privacy.ledger import Budget, Ledger, describe, show, verify
 from fedspd.privacy.ledger.chain import Head, Row, append
 from fedspd.privacy.ledger.file import VERSION, connect
 from fedspd.privacy.ledger.text import event_text
+from tests.privacy.ledger.fresh import new_ledger
 
 BUDGET = Budget(1.0, 1e-4)
 ROUND, SCALING = FixedSize(2.7, 325, 50), Gaussian(30.0)
 
 
 def test_a_statement_recomposes_all_events_and_counts_them_per_run(tmp_path: Path) -> None:
-    with Ledger(tmp_path / "ledger", create=True) as ledger:
+    with new_ledger(tmp_path / "ledger") as ledger:
         ledger.enter({"ann": BUDGET, "bob": BUDGET}, {"ann": {SCALING: 1, ROUND: 18}})
         ledger.charge("first", 0, "moments", {"ann": SCALING})
         for number in range(4):
@@ -37,7 +47,7 @@ def test_a_statement_recomposes_all_events_and_counts_them_per_run(tmp_path: Pat
 
 def test_as_many_rounds_of_a_given_kind_are_granted_as_the_statement_says(tmp_path: Path) -> None:
     other = FixedSize(4.0, 325, 50)
-    with Ledger(tmp_path / "ledger", create=True) as ledger:
+    with new_ledger(tmp_path / "ledger") as ledger:
         ledger.enter({"ann": BUDGET, "bob": BUDGET}, {"ann": {ROUND: 20}})
         ledger.charge("first", 0, "uploads", {"ann": ROUND, "bob": ROUND})
         said = {statement.client: statement.room[other] for statement in show(ledger, other)}
@@ -48,8 +58,17 @@ def test_as_many_rounds_of_a_given_kind_are_granted_as_the_statement_says(tmp_pa
         assert {statement.rule for statement in show(ledger)} == {"filter"}
 
 
+def test_a_statement_says_which_part_of_delta_the_plan_has_reserved(tmp_path: Path) -> None:
+    with new_ledger(tmp_path / "ledger") as ledger:
+        ledger.enter({"ann": BUDGET, "bob": BUDGET}, {"ann": {ROUND: 20}})
+        ann, bob = show(ledger)
+        assert ann.reserved_delta == ledger.accounts["ann"].terms.planned_delta == ann.as_dict()["reserved_delta"]
+        assert 0 < ann.reserved_delta <= delta_at({ROUND: 20}, 1.0) < 1e-4
+        assert bob.reserved_delta == 0
+
+
 def test_a_file_in_which_a_client_is_charged_more_than_its_budget_allows_is_refused(tmp_path: Path) -> None:
-    with Ledger(tmp_path / "ledger", create=True) as ledger:
+    with new_ledger(tmp_path / "ledger") as ledger:
         ledger.enter({"ann": BUDGET})
         head, big = ledger.head, Gaussian(1.0)
     connection = connect(tmp_path / "ledger", 1.0)
@@ -66,7 +85,7 @@ def test_an_event_is_described_in_a_few_words() -> None:
 
 def test_pure_releases_are_granted_up_to_the_budget_and_recomposed_from_the_file(tmp_path: Path) -> None:
     quarter = Laplace(5.0, 0.05)
-    with Ledger(tmp_path / "ledger", create=True) as ledger:
+    with new_ledger(tmp_path / "ledger") as ledger:
         ledger.enter({"ann": BUDGET})
         ledger.charge("first", 0, "moments", {"ann": Laplace(2.0)})
         grants = [len(ledger.charge("first", number, "uploads", {"ann": quarter}).granted) for number in range(1, 4)]
@@ -79,7 +98,7 @@ def test_pure_releases_are_granted_up_to_the_budget_and_recomposed_from_the_file
 
 
 def test_every_row_has_a_sequence_number_a_utc_time_and_the_event_as_canonical_json(tmp_path: Path) -> None:
-    with Ledger(tmp_path / "ledger", create=True) as ledger:
+    with new_ledger(tmp_path / "ledger") as ledger:
         ledger.enter({"ann": BUDGET})
         ledger.charge("first", 1, "uploads", {"ann": SCALING})
     connection = sqlite3.connect(tmp_path / "ledger")

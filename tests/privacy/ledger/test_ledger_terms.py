@@ -25,7 +25,7 @@ from fedspd.privacy.accounting import (
     spent,
 )
 from fedspd.privacy.ledger import Budget, Terms, agree
-from fedspd.privacy.ledger.terms import room, rule_for
+from fedspd.privacy.ledger.terms import is_reserved, room, rule_for
 
 BUDGET = Budget(1.0, 1e-4)
 ROUND = FixedSize(2.607, 325, 50)  # 20 of them fit (an independent prototype: 2.606 for epsilon 1)
@@ -93,6 +93,15 @@ def test_what_departs_from_the_plan_goes_through_the_filter() -> None:
     assert rule_for(terms, {ROUND: 4, later: 4}) == "filter"
     assert fits_adaptively({ROUND: 4, later: 4}, 1.0, terms.filter_delta)
     assert rule_for(terms, {ROUND: 18, later: 1}) is None
+
+
+def test_only_what_composes_at_the_full_delta_and_only_under_a_plan_is_called_reserved() -> None:
+    later = FixedSize(5.0, 325, 50)
+    terms = agree(BUDGET, {ROUND: 20})
+    assert rule_for(terms, {ROUND: 15, later: 1}) is None
+    assert is_reserved(terms, {ROUND: 15, later: 1})
+    assert not is_reserved(agree(BUDGET), {ROUND: 15, later: 1})
+    assert not is_reserved(terms, {ROUND: 20, later: 1})
 
 
 EVENTS: list[Event] = [ROUND, SCALING, Laplace(40.0), FixedSize(5.0, 325, 50), FixedSize(2.0, 325, 50, 5, 0.95)]

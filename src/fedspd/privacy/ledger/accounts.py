@@ -3,21 +3,35 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import Event, to_dict
-from fedspd.privacy.ledger.terms import Budget, Terms, rule_for
+from fedspd.privacy.ledger.terms import Budget, Terms, is_reserved, rule_for
 
-Refusal = Literal["already charged", "budget spent"]
+Refusal = Literal["already charged", "budget spent", "delta reserved"]
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Who may release, now that it is charged, and why the others may not."""
+    """Who may release, now that it is charged, and why the others may not.
+
+    "Delta reserved" is refused like "budget spent". It says that the whole history would compose within the budget, but
+    a part of delta is kept for the plan that the client entered with, and the rest is too little for this event.
+    """
 
     granted: tuple[str, ...]
     refused: Mapping[str, Refusal]
+
+
+class Charge(NamedTuple):
+    """One charge, as one row has it."""
+
+    client: str
+    run: str
+    round: int
+    mechanism: str
+    event: Event
 
 
 @dataclass(frozen=True)
@@ -44,7 +58,14 @@ class Account:
 
     def allows(self, event: Event) -> bool:
         """Whether the terms cover the history with one more event."""
-        return rule_for(self.terms, {**self.history, event: self.history.get(event, 0) + 1}) is not None
+        return rule_for(self.terms, self._with(event)) is not None
+
+    def why_not(self, event: Event) -> Refusal:
+        """The reason to refuse one more event that the terms do not cover."""
+        return "delta reserved" if is_reserved(self.terms, self._with(event)) else "budget spent"
+
+    def _with(self, event: Event) -> dict[Event, int]:
+        return {**self.history, event: self.history.get(event, 0) + 1}
 
 
 def checked_key(run: str, round: int, mechanism: str) -> tuple[str, int, str]:

@@ -7,7 +7,7 @@ use SQLite's backup.
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -16,6 +16,7 @@ from fedspd.errors import InputError
 APPLICATION = 0x46535044  # "FSPD"
 VERSION = 1
 NO_HASH = "0" * 64
+OWNER_ONLY = 0o600
 
 SCHEMA = {
     "head": "CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), rows INTEGER NOT NULL, hash TEXT NOT NULL)",
@@ -35,33 +36,33 @@ SCHEMA = {
 }
 
 
-def create_file(path: Path) -> None:
-    """Write an empty ledger unless there is a file.
+def create_ledger(path: Path | str) -> None:
+    """Write an empty ledger, once: whoever lost one restores it, for a new one forgets what is spent.
 
     Guarantees:
-        The file appears complete or not at all, also when two processes create it at once.
+        The file appears complete or not at all. It never takes the place of another, nor of one that left its log
+        behind; of several processes that create it at once, one does and the others are refused.
+        The file, and the log beside it, are readable and writable for their owner alone, whatever the umask.
     """
+    path = Path(path)
+    _require_free(path)
     draft = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, OWNER_ONLY))
+        os.chmod(draft, OWNER_ONLY)  # the umask may have taken more; SQLite gives its logs the mode of the file
         with refusing(path):
-            connection = sqlite3.connect(draft, isolation_level=None)
-            connection.execute("PRAGMA page_size = 1024")  # small pages leave few unused bytes, which no hash covers
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("BEGIN IMMEDIATE")
-            for statement in (*SCHEMA.values(), f"PRAGMA application_id = {APPLICATION}"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {VERSION}")
-            connection.execute("INSERT INTO head VALUES (1, 0, ?)", (NO_HASH,))
-            connection.execute("COMMIT")
-            connection.close()
+            _write_empty(draft)
         os.link(draft, path)
-        _persist_name(path)
-    except FileExistsError:
-        pass
+        persist_name(path)
+    except FileExistsError as error:
+        raise _taken(path, "a file") from error
     except OSError as error:
-        raise InputError(f"expected a place for the ledger {path}, got {error}; name another file.") from error
+        raise InputError(
+            f"expected a place for the ledger {path}, got '{error.strerror}'; name another file."
+        ) from error
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):  # there may be no such folder
+            draft.unlink()
 
 
 def connect(path: Path, wait: float) -> sqlite3.Connection:
@@ -70,10 +71,11 @@ def connect(path: Path, wait: float) -> sqlite3.Connection:
     Guarantees:
         A file that is no ledger, or whose tables, triggers, indices or pages were changed, is refused.
     """
-    if not path.is_file():
+    if not os.path.isfile(path):  # also where the name is too long to ask
+        got = "a folder" if os.path.isdir(path) else "no file"
         raise InputError(
-            f"expected a ledger at {path}, got no file; restore it if there was one, for a new ledger forgets "
-            "what is spent, or else create it."
+            f"expected a ledger at {path}, got {got}; restore it, for a new one forgets what is spent, or run 'fedspd "
+            f"ledger create {path}' if there never was one."
         )
     with refusing(path):
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", wait, isolation_level=None, uri=True)
@@ -124,9 +126,42 @@ def _check_file(connection: sqlite3.Connection, path: Path) -> None:
         raise damaged(path, f"'{problem}'")
 
 
-def _persist_name(path: Path) -> None:
-    """Make the file's name as durable as its content."""
+def persist_name(path: Path) -> None:
+    """Make a file's name as durable as its content."""
     if os.name == "posix":
         folder = os.open(path.parent, os.O_RDONLY)
-        os.fsync(folder)
-        os.close(folder)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _require_free(path: Path) -> None:
+    """Refuse a place where a ledger is, or was: SQLite would read an old log into a new file."""
+    if os.path.lexists(path):
+        raise _taken(path, "a folder" if os.path.isdir(path) else "a file")
+    for end in ("-wal", "-shm", "-journal"):
+        if os.path.lexists(f"{path}{end}"):
+            raise _taken(path, f"the log {path.name}{end} of a ledger that is gone")
+
+
+def _taken(path: Path, got: str) -> InputError:
+    return InputError(
+        f"expected no ledger at {path} before it is created, got {got}; a ledger is created once: use or restore the "
+        "one there is, or name another file."
+    )
+
+
+def _write_empty(path: Path) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        connection.execute("PRAGMA page_size = 1024")  # small pages leave few unused bytes, which no hash covers
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in (*SCHEMA.values(), f"PRAGMA application_id = {APPLICATION}"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("INSERT INTO head VALUES (1, 0, ?)", (NO_HASH,))
+        connection.execute("COMMIT")
+    finally:
+        connection.close()

@@ -10,9 +10,18 @@ from typing import Self
 
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import Event, History
-from fedspd.privacy.ledger.accounts import Account, Charged, Decision, Refusal, checked_key, require_name, require_same
+from fedspd.privacy.ledger.accounts import (
+    Account,
+    Charge,
+    Charged,
+    Decision,
+    Refusal,
+    checked_key,
+    require_name,
+    require_same,
+)
 from fedspd.privacy.ledger.chain import EMPTY, Head, Row, append, rows_after
-from fedspd.privacy.ledger.file import connect, create_file, refusing
+from fedspd.privacy.ledger.file import NO_HASH, connect, refusing
 from fedspd.privacy.ledger.terms import Budget, agree, require_relation, room
 from fedspd.privacy.ledger.text import event_of, event_text, terms_of, terms_text
 
@@ -23,18 +32,15 @@ class Ledger:
     """An open ledger, for one thread of one process; others may have the same file open.
 
     Guarantees:
-        A file that was tampered with or truncated is refused when it is opened.
+        A file that was tampered with or truncated is refused when it is opened, and so is a missing one.
 
     Args:
-        path: the file.
-        create: write an empty ledger if there is no file.
+        path: the file, which `create_ledger` made once.
         wait: the seconds to wait for another process to finish its turn.
     """
 
-    def __init__(self, path: Path | str, create: bool = False, wait: float = 30.0) -> None:
+    def __init__(self, path: Path | str, wait: float = 30.0) -> None:
         self.path = Path(path)
-        if create and not self.path.exists():
-            create_file(self.path)
         self._connection = connect(self.path, wait)
         self._process = os.getpid()
         self._head = EMPTY
@@ -117,6 +123,9 @@ class Ledger:
                 else:
                     granted.append(client)
                     draft.append((client, *key, event_text(event)))
+        for client, reason in refused.items():  # by accounting again, so not while others wait for their turn
+            if reason == "budget spent":
+                refused[client] = self._accounts[client].why_not(events[client])
         return Decision(tuple(granted), refused)
 
     def affordable(self, events: Mapping[str, Event]) -> tuple[str, ...]:
@@ -135,6 +144,24 @@ class Ledger:
         with self._turn("BEGIN"):
             found = self._connection.execute(query).fetchall()
         return [Charged(client, run, mechanism, event_of(text), times) for client, run, mechanism, text, times in found]
+
+    def charges_after(self, rows: int) -> list[Charge]:
+        """The charges among the rows after the first `rows`, one by one and in order."""
+        query = "SELECT client, run, round, mechanism, event FROM charges WHERE sequence > ? ORDER BY sequence"
+        with self._turn("BEGIN"):
+            found = self._connection.execute(query, (rows,)).fetchall()
+        return [Charge(client, run, round, name, event_of(text)) for client, run, round, name, text in found]
+
+    def hash_at(self, rows: int) -> str | None:
+        """The hash of the head when there were so many rows, or None if there are fewer."""
+        query = (
+            "SELECT hash FROM clients WHERE sequence = :rows UNION ALL SELECT hash FROM charges WHERE sequence = :rows"
+        )
+        with self._turn("BEGIN"):
+            found = self._connection.execute(query, {"rows": rows}).fetchone()
+        if rows == 0:
+            return NO_HASH
+        return None if found is None else found[0]
 
     def has_hash(self, hash: str) -> bool:
         """Whether some row has this hash, as a head noted earlier must."""

@@ -21,7 +21,8 @@ class Statement:
 
     `epsilon` recomposes all events at the budget's delta as if they had been fixed beforehand; what is
     guaranteed, also for events chosen along the way, is the budget. `rule` says what covers the history so
-    far, and `room` how many more releases of an event fit.
+    far, and `room` how many more releases of an event fit. `reserved_delta` is the part of delta that is kept for
+    the plan the client entered with: events outside the plan must do with the rest.
     """
 
     client: str
@@ -29,6 +30,7 @@ class Statement:
     charged: tuple[Charged, ...]
     epsilon: float
     rule: Rule | None
+    reserved_delta: float
     room: Mapping[Event, int]
 
     def as_dict(self) -> dict[str, Any]:
@@ -40,6 +42,7 @@ class Statement:
             "epsilon": self.epsilon,
             "delta": self.budget.delta,
             "rule": self.rule,
+            "reserved_delta": self.reserved_delta,
             "charged": [charged.as_dict() for charged in self.charged],
             "room": [{"event": to_dict(event), "count": count} for event, count in self.room.items()],
         }
@@ -73,6 +76,7 @@ def show(ledger: Ledger, event: Event | None = None) -> list[Statement]:
                 charged=tuple(charged.get(client, ())),
                 epsilon=_epsilon(frozenset(account.history.items()), account.terms.budget.delta),
                 rule=rule_for(account.terms, account.history),
+                reserved_delta=account.terms.planned_delta,
                 room={each: ledger.room(client, each) for each in asked},
             )
         )

@@ -97,6 +97,14 @@ def rule_for(terms: Terms, history: Mapping[Event, int]) -> Rule | None:
     return _rule(terms, frozenset(history.items()))
 
 
+def is_reserved(terms: Terms, history: Mapping[Event, int]) -> bool:
+    """Whether a history that no rule covers composes within the budget at its full delta, of which the plan has a part.
+
+    It is for words and decides nothing: to grant such a history would give plan and filter more than delta together.
+    """
+    return terms.planned_delta > 0 and _composes(terms.budget, frozenset(history.items()))
+
+
 def room(terms: Terms, history: Mapping[Event, int], event: Event) -> int:
     """How many more releases of `event` fit after `history`.
 
@@ -157,6 +165,11 @@ def _rule(terms: Terms, history: frozenset[tuple[Event, int]]) -> Rule | None:
     if terms.filter_delta and fits_adaptively(history, budget.epsilon, terms.filter_delta):
         return "filter"
     return None
+
+
+@lru_cache(maxsize=1 << 12)
+def _composes(budget: Budget, history: frozenset[tuple[Event, int]]) -> bool:
+    return _proved(history, budget.epsilon, budget.delta)
 
 
 @lru_cache(maxsize=1 << 12)
