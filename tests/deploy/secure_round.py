@@ -5,16 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedspd.deploy.masks.member import (
-    PublicKeys,
-    Secrets,
-    deal,
-    mask,
-    new_secrets,
-    public_keys,
-    reveal,
-)
-from fedspd.deploy.masks.server import neighbors_of, threshold_for, unmask
+from fedspd.deploy.masks.member import PublicKeys, Secrets, mask, new_secrets, public_keys
+from fedspd.deploy.masks.server import Opened, neighbors_of, threshold_for, unmask
+from fedspd.deploy.masks.shares import deal, reveal
 from fedspd.errors import InputError
 
 CONTEXT = b"run 1, round 1"
@@ -29,6 +22,7 @@ class Dealt:
     publics: Mapping[int, PublicKeys]
     graph: Mapping[int, frozenset[int]]
     inbox: Mapping[int, Mapping[int, bytes]]
+    outbox: Mapping[int, Mapping[int, bytes]]  # without what each dealt to itself
     threshold: int
 
     def neighbors(self, client: int) -> dict[int, PublicKeys]:
@@ -45,8 +39,8 @@ class Dealt:
         around = {client, *self.neighbors(client)}
         return self.reveal(client, around & set(arrived), around - set(arrived))
 
-    def unmask(self, masked: Mapping[int, np.ndarray], revealed: Mapping[int, Mapping[int, bytes]]) -> np.ndarray:
-        return unmask(masked, self.publics, self.graph, revealed, self.threshold, CONTEXT)
+    def unmask(self, masked: Mapping[int, np.ndarray], revealed: Mapping[int, Mapping[int, bytes]]) -> Opened:
+        return unmask(masked, self.publics, self.outbox, revealed, self.threshold, CONTEXT)
 
 
 def dealt(members: Collection[int], degree: int | None = None, absent: Collection[int] = ()) -> Dealt:
@@ -60,7 +54,8 @@ def dealt(members: Collection[int], degree: int | None = None, absent: Collectio
         if member not in absent
     }
     inbox = {me: {source: sent[me] for source, sent in outbox.items() if me in sent} for me in members}
-    return Dealt(secrets, {member: publics[member] for member in outbox}, graph, inbox, threshold)
+    others = {me: {holder: sent[holder] for holder in sent if holder != me} for me, sent in outbox.items()}
+    return Dealt(secrets, {member: publics[member] for member in outbox}, graph, inbox, others, threshold)
 
 
 def vectors_of(members: Collection[int], size: int = 5) -> dict[int, np.ndarray]:
@@ -68,10 +63,8 @@ def vectors_of(members: Collection[int], size: int = 5) -> dict[int, np.ndarray]
     return {member: draws.integers(0, 2**64, size, dtype=np.uint64) for member in members}
 
 
-def honest_round(
-    round: Dealt, fates: Mapping[int, int], vectors: Mapping[int, np.ndarray]
-) -> tuple[set[int], np.ndarray]:
-    """The survivors and their sum; a client that refuses has dropped out."""
+def honest_round(round: Dealt, fates: Mapping[int, int], vectors: Mapping[int, np.ndarray]) -> tuple[set[int], Opened]:
+    """The survivors and what their shares give; a client that refuses has dropped out."""
     masked, revealed = {}, {}
     for client in round.publics:
         if fates[client] != AFTER_DEALING:
@@ -85,7 +78,8 @@ def honest_round(
                 revealed[client] = round.reveal_around(client, masked)
             except InputError:
                 continue
-    return set(masked), round.unmask(masked, revealed)
+    nothing = Opened(None, {}, (), tuple(round.publics))
+    return set(masked), round.unmask(masked, revealed) if masked else nothing
 
 
 def connected(graph: Mapping[int, Collection[int]], clients: Collection[int]) -> bool:

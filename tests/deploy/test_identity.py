@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedspd.deploy.protocol.identity import Identity, Members, read_identity, read_members, read_public_key
-from fedspd.deploy.setup.keys import write_node_key
+from fedspd.deploy.setup.keys import write_private_key
 from fedspd.errors import InputError
 
 MINE, OTHER = (Identity(ec.generate_private_key(ec.SECP384R1())) for _ in range(2))
@@ -42,11 +42,11 @@ def private_file(folder: Path, content: bytes, mode: int = 0o600) -> Path:
     return path
 
 
-def test_keys_are_read_from_the_files_that_are_written_for_a_node(tmp_path: Path) -> None:
-    files = write_node_key(tmp_path, "north")
-    identity = read_identity(files.private)
-    assert identity.public == read_public_key(files.public.read_text())
+def test_a_key_is_read_from_the_file_that_is_written_for_a_site(tmp_path: Path) -> None:
+    write_private_key(tmp_path / "site.key")
+    identity = read_identity(tmp_path / "site.key")
     assert identity.public.verify(identity.sign("greeting", b"hello"), "greeting", b"hello")
+    assert identity.public == read_public_key(identity.public.line)
 
 
 def test_a_public_key_has_the_fingerprint_that_people_know_and_the_bytes_that_flower_keeps() -> None:
@@ -90,10 +90,10 @@ def test_a_private_key_is_not_printed() -> None:
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o601])
 def test_a_private_key_that_others_can_read_is_refused(mode: int, tmp_path: Path) -> None:
-    files = write_node_key(tmp_path, "north")
-    files.private.chmod(mode)
+    write_private_key(tmp_path / "site.key")
+    (tmp_path / "site.key").chmod(mode)
     with pytest.raises(InputError, match=f"readable by its owner alone, got mode {mode:o}"):
-        read_identity(files.private)
+        read_identity(tmp_path / "site.key")
 
 
 def test_other_private_keys_are_refused(tmp_path: Path) -> None:

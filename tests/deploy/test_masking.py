@@ -2,23 +2,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from flwr.common.secure_aggregation.crypto.symmetric_encryption import encrypt
-from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen, share_keys_plaintext_concat
+from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 from scipy import stats
 
-from fedspd.deploy.masks.member import (
-    SHARE_BYTES,
-    PublicKeys,
-    Secrets,
-    _encryption_key,
-    deal,
-    mask,
-    new_secrets,
-    pair_mask,
-    public_keys,
-    reveal,
-    self_mask,
-)
+from fedspd.deploy.masks.member import PublicKeys, Secrets, mask, new_secrets, pair_mask, public_keys, self_mask
+from fedspd.deploy.masks.shares import SHARE_BYTES, Share, deal, reveal, seal, shared_key, unopened
 from fedspd.errors import InputError
 from tests.deploy.secure_round import CONTEXT, dealt
 
@@ -102,30 +90,42 @@ def test_strangers_and_a_client_called_dropped_itself_are_refused() -> None:
         round.reveal(0, {1, 2, 3, 4}, {0})
 
 
-def test_a_share_that_was_changed_or_dealt_by_or_to_somebody_else_is_refused() -> None:
+def test_a_share_that_was_changed_or_dealt_by_or_to_somebody_else_is_none() -> None:
     round = dealt(range(5))
-    key = _encryption_key(round.secrets[0], round.publics[1])
-    share = bytes(SHARE_BYTES)
-    good = round.inbox[0][1]
+    key = shared_key(round.secrets[0], round.publics[1])
+    share, other = Share(bytes(SHARE_BYTES), bytes([1]) * SHARE_BYTES), Share(bytes(SHARE_BYTES), bytes(SHARE_BYTES))
+    good, fine = round.inbox[0][1], seal(key, 1, 0, share)
     forged = [
-        good[:40] + (b"A" if good[40:41] != b"A" else b"B") + good[41:],
+        good[:140] + (b"A" if good[140:141] != b"A" else b"B") + good[141:],
+        bytes([good[0] ^ 1]) + good[1:],
         round.inbox[0][2],
         round.inbox[1][0],  # what this client has dealt to the other, sent back: the same key opens it
-        encrypt(key, share_keys_plaintext_concat(2, 0, share, share)),
-        encrypt(key, share_keys_plaintext_concat(1, 2, share, share)),
-        encrypt(key, share_keys_plaintext_concat(1, 0, share, b"")),
+        seal(key, 2, 0, share),
+        seal(key, 1, 2, share),
+        seal(key, 1, 0, Share(share.seed, b"")),
+        seal(key, 1, 0, other)[:64] + fine[64:],  # not what was committed to
+        good[:64],
         b"",
     ]
     everybody = set(range(5))
-    for ciphertext in forged:
-        inbox = {**round.inbox[0], 1: ciphertext}
+    for sealed in forged:
+        inbox = {**round.inbox[0], 1: sealed}
+        received = {dealer: inbox[dealer] for dealer in (1, 2, 3, 4)}
+        assert unopened(round.secrets[0], 0, received, round.neighbors(0)) == [1]
         with pytest.raises(InputError, match="a share dealt by client 1 to client 0 is needed"):
             reveal(round.secrets[0], 0, inbox, round.neighbors(0), everybody, set(), round.threshold)
     missing = {source: sent for source, sent in round.inbox[0].items() if source != 1}
     with pytest.raises(InputError, match="a share dealt by client 1 to client 0 is needed"):
         reveal(round.secrets[0], 0, missing, round.neighbors(0), everybody, set(), round.threshold)
-    fine = {**round.inbox[0], 1: encrypt(key, share_keys_plaintext_concat(1, 0, share, share))}
-    assert reveal(round.secrets[0], 0, fine, round.neighbors(0), everybody, set(), round.threshold)[1] == share
+    inbox = {**round.inbox[0], 1: fine}
+    assert unopened(round.secrets[0], 0, {1: fine, 2: round.inbox[0][2]}, round.neighbors(0)) == []
+    assert reveal(round.secrets[0], 0, inbox, round.neighbors(0), everybody, set(), 4)[1] == share.seed
+
+
+def test_a_client_that_publishes_the_key_of_another_takes_off_none_of_its_masks() -> None:
+    with_the_owner = pair_mask(FIXED[0].mask_key, public_keys(FIXED[1]), 1, 0, 8, CONTEXT)
+    with_the_thief = pair_mask(FIXED[0].mask_key, public_keys(FIXED[1]), 1, 2, 8, CONTEXT)
+    assert np.all(with_the_owner + with_the_thief), "they would cancel if both were the same stream"
 
 
 @pytest.mark.parametrize(("peers", "threshold"), [(0, 1), (1, 2), (4, 2), (3, 2), (4, 6), (4, 0)])

@@ -1,27 +1,27 @@
 """Masked rounds: the server sees sums only, whoever drops out, and no difference is lost."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Context, Message
+from flwr.app import Message
 
-from fedspd.deploy.app import respond
 from fedspd.deploy.masks.stages import Attempt
 from fedspd.deploy.protocol import messages, wire
 from fedspd.errors import InputError
-from tests.deploy.loopback import Handler
+from tests.deploy.loopback import Handler, honest
 from tests.deploy.sites import Federation, ask, federation
 from tests.deploy.test_equal import LITTLE_NOISE, PENALTY, SITES, STEP
 from tests.deploy.twists import mean_of_totals
 
 STAGES = ("train.exchange", "train.deal", "train.mask", "train.unmask")
-FIXED: dict[str, Any] = LITTLE_NOISE | STEP | PENALTY | {"deploy__fixed_draws": True, "run__rounds": 4}
+FIXED: dict[str, Any] = LITTLE_NOISE | STEP | PENALTY | {"federation__fixed_draws": True, "run__rounds": 4}
 
 
 def masked(folder: Path, count: int = SITES, protected: bool = False, **changes: Any) -> Federation:
-    settings = {"deploy__aggregation": "secure", "deploy__quorum": 3} | ({} if protected else FIXED) | changes
+    settings = {"federation__aggregation": "secure", "federation__quorum": 3} | ({} if protected else FIXED) | changes
     return federation(folder, count, 120, protected=protected, **settings)
 
 
@@ -29,12 +29,24 @@ def silent_at(stage: str, times: int = 1) -> Handler:
     """A site whose answer to one stage is lost, so many times."""
     left = [times]
 
-    def handler(message: Message, context: Context) -> Message | None:
-        answer = respond(message, context)
+    def handler(message: Message, path: Path) -> Message | None:
+        answer = honest(message, path)
         if message.metadata.message_type == stage and left[0] > 0:
             left[0] -= 1
             return None
         return answer
+
+    return handler
+
+
+def changing(stage: str, change: Callable[[Any], Any], round: int = 1) -> Handler:
+    """A site that answers something else at one stage, from one round on."""
+
+    def handler(message: Message, path: Path) -> Message | None:
+        answer, asked = honest(message, path), wire.read_request(message)
+        if message.metadata.message_type != stage or asked.round < round:
+            return answer
+        return wire.answer(message, change(wire.read_answer(answer, stage)))
 
     return handler
 
@@ -46,13 +58,13 @@ def requests(made: Federation, kind: str) -> list[Any]:
 @pytest.mark.parametrize("method", [{}, {"algorithm__name": "dp-sgd", "algorithm__penalty": 4.0}])
 def test_a_masked_run_is_the_plain_one(method: dict[str, Any], tmp_path: Path) -> None:
     hidden = masked(tmp_path / "masked", **method).serve()
-    plain = masked(tmp_path / "plain", deploy__aggregation="plain", **method).serve()
+    plain = masked(tmp_path / "plain", federation__aggregation="plain", **method).serve()
     np.testing.assert_allclose(hidden.server, plain.server, rtol=0, atol=1e-9)
     assert np.abs(plain.server).max() > 1e-3
 
 
 def test_with_few_neighbors_the_sum_is_the_same(tmp_path: Path) -> None:
-    sparse = masked(tmp_path / "sparse", 7, deploy__neighbors=4, run__rounds=2).serve()
+    sparse = masked(tmp_path / "sparse", 7, federation__neighbors=4, run__rounds=2).serve()
     full = masked(tmp_path / "full", 7, run__rounds=2).serve()
     np.testing.assert_allclose(sparse.server, full.server, rtol=0, atol=1e-9)
 
@@ -69,6 +81,54 @@ def test_a_site_that_drops_out_at_any_stage_is_survived_and_its_difference_is_in
     missed = 0 if stage == "train.unmask" else 1  # its upload was in the sum already
     assert checkpoint.roster[4].answered == 4 - missed
     assert [member.answered for member in checkpoint.roster[:4]] == [4] * 4
+
+
+BAD: dict[str, tuple[str, Callable[[Any], Any], str]] = {
+    "keys": ("train.exchange", lambda said: said._replace(signature=b""), "its round keys are not signed by its key"),
+    "shares": (
+        "train.deal", lambda said: said._replace(shares={}), "it dealt other shares than it was asked for",
+    ),
+    "vector": (
+        "train.mask", lambda said: said._replace(upload=said.upload[1:]),
+        "its masked upload is rejected: it is uint64 of shape (11,)",
+    ),
+    "secret": (
+        "train.unmask", lambda said: said._replace(shares=dict.fromkeys(said.shares, b"")),
+        "it revealed a wrong share of site-0",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_run_goes_on_to_its_end_without_a_bad_site_and_says_which_it_was_and_why(what: str, tmp_path: Path) -> None:
+    stage, change, why = BAD[what]
+    made = masked(tmp_path, protected=True)
+    made.grid.handlers[made.node(3)] = changing(stage, change, round=2)
+    checkpoint = made.serve()
+    assert (checkpoint.round, checkpoint.finished) == (3, True)
+    assert [member.retired for member in checkpoint.roster] == ["", "", "", why, ""]
+    (line,) = (line for line in made.said if "is left out" in line)
+    assert line.startswith("round 2: site-3 is left out")
+    assert line.endswith(f": {why}")
+    assert [member.answered for member in checkpoint.roster] == [3, 3, 3, 2 if stage == "train.unmask" else 1, 3]
+    np.testing.assert_allclose(checkpoint.server, mean_of_totals(made), rtol=0, atol=1e-9)
+    assert [made.charges(place) for place in (0, 1, 2, 4)] == [3] * 4, "an attempt that is begun again costs nothing"
+
+
+def test_a_bad_site_at_the_first_release_of_all_does_not_stop_the_run_either(tmp_path: Path) -> None:
+    made = masked(tmp_path, protected=True, data__scaling="noisy-moments", run__rounds=2)
+    made.grid.handlers[made.node(0)] = changing("train.exchange", lambda said: said._replace(keys=bytes(98)), round=0)
+    checkpoint = made.serve()
+    assert (checkpoint.round, checkpoint.roster[0].retired) == (2, "its round keys are no points of the curve")
+    assert [made.charges(place) for place in range(SITES)] == [0, 3, 3, 3, 3]
+
+
+def test_a_site_without_its_file_of_members_sits_out_masked_runs(tmp_path: Path) -> None:
+    made = masked(tmp_path, protected=True, run__rounds=1)
+    (made.sites[2].parent / "members.toml").unlink()
+    made.serve()
+    assert any("masks need the site's own key and its file of the federation's members" in line for line in made.said)
+    assert [made.charges(place) for place in range(SITES)] == [1, 1, 0, 1, 1]
 
 
 def test_too_many_dropouts_give_no_sum_and_the_run_can_be_resumed_without_new_charges(tmp_path: Path) -> None:
@@ -131,12 +191,12 @@ def test_a_site_reveals_its_shares_once_and_only_after_its_own_upload(tmp_path: 
 def test_a_server_that_says_almost_everybody_has_gone_gets_no_share(tmp_path: Path) -> None:
     made = masked(tmp_path, run__rounds=1)
 
-    def greedy(message: Message, context: Context) -> Message | None:
+    def greedy(message: Message, path: Path) -> Message | None:
         if message.metadata.message_type == "train.unmask":
             asked = wire.read_request(message)
             lie = asked._replace(survivors=[0], dropped=[1, 2, 3, 4])
             message = wire.request(message.metadata.dst_node_id, "train.unmask", lie, 60.0, "lie")
-        return respond(message, context)
+        return honest(message, path)
 
     made.grid.handlers[made.node(0)] = greedy
     made.serve()
@@ -149,4 +209,4 @@ def test_secrets_do_not_show_when_an_attempt_is_printed() -> None:
 
 def test_masks_need_three_sites(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at least 3 for secure aggregation"):
-        masked(tmp_path, deploy__quorum=2).serve()
+        masked(tmp_path, federation__quorum=2).serve()

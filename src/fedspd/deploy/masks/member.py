@@ -1,41 +1,41 @@
-"""A client's part in SecAgg+: the server learns the sum of the clients' vectors and no single one.
+"""A client's keys and masks in SecAgg+: the server learns the sum of the clients' vectors and no single one.
 
 Bonawitz et al., "Practical Secure Aggregation for Privacy-Preserving Machine Learning" (CCS 2017), on the sparse graph
 of Bell et al., "Secure Single-Server Aggregation with (Poly)Logarithmic Overhead" (CCS 2020). In one round a client
 
-1. makes fresh keys (`new_secrets`) and publishes their public halves (`public_keys`);
-2. deals shares of its two secrets among its neighbors and itself (`deal`);
-3. sends its vector plus a mask of its own, plus or minus one mask for each neighbor (`mask`); in the sum the latter
+1. makes fresh keys (`new_secrets`) and publishes their public halves (`public_keys`), signed by its long-term key
+   (`signed`);
+2. deals shares of its two secrets among its neighbors and itself (`shares.deal`);
+3. opens those that were dealt to it, or proves that it cannot (`dispute`);
+4. sends its vector plus a mask of its own, plus or minus one mask for each neighbor (`mask`); in the sum the latter
    cancel in pairs;
-4. hands out, of every neighbor, one share of one secret (`reveal`): of the seed of its own mask if its vector has
-   arrived, of its mask key if it has dropped out. `unmasking` does the rest.
+5. hands out, of every neighbor, one share of one secret (`shares.reveal`): of the seed of its own mask if its vector
+   has arrived, of its mask key if it has dropped out. `server.unmask` does the rest.
 
 The functions keep nothing. The caller keeps `Secrets`, what it dealt and masked with, and the threshold in its own
-store, uses them for one round, and calls `mask` and `reveal` once. A server that follows the protocol learns the sum
+store, uses them for one attempt, and calls `mask` and `reveal` once. A server that follows the protocol learns the sum
 and no more; with c < `threshold` of a client's neighbors on its side it learns the sum of the others, at least
-`threshold` - c vectors around that client. A server that swaps public keys on the way is out of scope, as keys are not
-signed. Masks do not replace noise: every client adds its own in full.
+`threshold` - c vectors around that client. A server that swaps public keys or shares on the way is caught by every
+client whose own file binds names to long-term keys. One that asks for the same vectors in several attempts and drops a
+client from one of them has two sums, and their difference: nothing here prevents that. Masks do not replace noise:
+every client adds its own in full.
 
 Masks are ChaCha20 key streams, read as integers modulo 2^64. Flower's `pseudo_rand_gen` is not used: it folds the key
 to 32 bits, of which the keys it is given in fact fill 28, so its masks can be found by trying all seeds.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from os import urandom
 from typing import NewType
 
 import numpy as np
-from cryptography.fernet import InvalidToken
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from flwr.common.secure_aggregation.crypto.shamir import create_shares
-from flwr.common.secure_aggregation.crypto.symmetric_encryption import decrypt, encrypt, generate_shared_key
-from flwr.common.secure_aggregation.secaggplus_utils import share_keys_plaintext_concat, share_keys_plaintext_separate
 from numpy.typing import NDArray
 
 from fedspd.errors import InputError
@@ -43,7 +43,6 @@ from fedspd.errors import InputError
 CURVE = ec.SECP256R1()
 SECRET_BYTES = 32  # of a private key on the curve, of a seed, and of the seed's commitment
 POINT_BYTES = 33  # of a public key on the curve, compressed
-SHARE_BYTES = 52  # of a secret: the share's number (4) and three blocks (16 each), the last of them padding
 
 SMALLEST_GROUP = 3  # clients in a sum
 
@@ -92,32 +91,6 @@ def public_keys(secrets: Secrets) -> PublicKeys:
     )
 
 
-def deal(secrets: Secrets, me: int, neighbors: Mapping[int, PublicKeys], threshold: int) -> dict[int, bytes]:
-    """Shares of the seed and of the mask key, one pair for each neighbor and for oneself, encrypted to its holder.
-
-    Guarantees:
-        Fewer shares than `threshold` do not give a secret.
-        A threshold of at most half of the holders is refused: one half could be told that the client has dropped out,
-        the other that it has not, and the server would have both of its secrets.
-        Fewer than three holders are refused, since of two vectors each gives the other from the sum.
-    """
-    holders = sorted({me, *neighbors})
-    if me in neighbors or len(holders) < SMALLEST_GROUP or not len(holders) < 2 * threshold <= 2 * len(holders):
-        raise InputError(
-            f"shares need {SMALLEST_GROUP} holders or more, a client and its neighbors, and a threshold above half of "
-            f"them, got {threshold} for client {me} with neighbors {sorted(neighbors)}; sit this round out."
-        )
-    publics = {**neighbors, me: public_keys(secrets)}
-    seed_shares = create_shares(secrets.seed, threshold, len(holders))
-    key_shares = create_shares(secrets.mask_key, threshold, len(holders))
-    return {
-        holder: encrypt(
-            _encryption_key(secrets, publics[holder]), share_keys_plaintext_concat(me, holder, seed_share, key_share)
-        )
-        for holder, seed_share, key_share in zip(holders, seed_shares, key_shares, strict=True)
-    }
-
-
 def mask(
     secrets: Secrets,
     me: int,
@@ -154,45 +127,6 @@ def mask(
     return masked
 
 
-def reveal(
-    secrets: Secrets,
-    me: int,
-    ciphertexts: Mapping[int, bytes],
-    publics: Mapping[int, PublicKeys],
-    survivors: Collection[int],
-    dropped: Collection[int],
-    threshold: int,
-) -> dict[int, bytes]:
-    """Of every survivor the share of its seed, of every dropped neighbor the share of its mask key.
-
-    Args:
-        ciphertexts: what each of them, this client included, has dealt to this client.
-        publics: the neighbors this client has masked with, from its own store.
-        threshold: the one this client has dealt with; never that of a later message.
-
-    Guarantees:
-        Nobody's two secrets are revealed together.
-        With fewer survivors than the threshold nothing is revealed: a server that calls almost everybody dropped would
-        unmask single clients.
-        A share that was changed, or dealt by or to somebody else, is refused.
-    """
-    known = {*publics, me}
-    both, strangers = set(survivors) & set(dropped), {*survivors, *dropped} - known
-    if both or strangers or me not in survivors:
-        raise InputError(
-            f"client {me} must be a survivor and everybody else a neighbor, survivor or dropped but not both, got "
-            f"strangers {sorted(strangers)} and {sorted(both)} as both; nothing is revealed in this round."
-        )
-    if len(set(survivors)) < threshold:
-        raise InputError(
-            f"at least {threshold} survivors are needed around client {me}, got {len(set(survivors))}; "
-            "nothing is revealed in this round."
-        )
-    everybody = {**publics, me: public_keys(secrets)}
-    dealt = {owner: _open(secrets, me, ciphertexts, owner, everybody[owner]) for owner in {*survivors, *dropped}}
-    return {owner: shares[0] if owner in survivors else shares[1] for owner, shares in dealt.items()}
-
-
 def self_mask(seed: bytes, size: int, context: bytes) -> NDArray[np.uint64]:
     """The mask that a client alone knows, until enough shares of its seed are revealed."""
     return _key_stream(seed, size, b"fedspd: mask of one client, " + context)
@@ -205,15 +139,17 @@ def pair_mask(
 
     Guarantees:
         The masks of the two ends sum to zero modulo 2^64.
+        A client that publishes the key of another has none of the other's masks.
     """
-    shared = generate_shared_key(_private(mask_key), _point(peer_public, POINT_BYTES))
-    stream = _key_stream(shared, size, b"fedspd: mask of two clients, " + context)
+    shared = private_key(mask_key).exchange(ec.ECDH(), points(peer_public)[1])
+    pair = f"fedspd: mask of clients {min(me, peer)} and {max(me, peer)}, ".encode()
+    stream = _key_stream(shared, size, pair + context)
     return stream if me < peer else np.negative(stream)
 
 
-def public_half(private_key: bytes) -> bytes:
+def public_half(key: bytes) -> bytes:
     """The public key of a private one, as bytes."""
-    return _private(private_key).public_key().public_bytes(Encoding.X962, PublicFormat.CompressedPoint)
+    return private_key(key).public_key().public_bytes(Encoding.X962, PublicFormat.CompressedPoint)
 
 
 def seed_commitment(seed: bytes) -> bytes:
@@ -221,37 +157,19 @@ def seed_commitment(seed: bytes) -> bytes:
     return sha256(b"fedspd: commitment to a seed, " + seed).digest()
 
 
-def _open(
-    secrets: Secrets, me: int, ciphertexts: Mapping[int, bytes], owner: int, public: PublicKeys
-) -> tuple[bytes, bytes]:
-    """The two shares that `owner` has dealt to this client."""
-    try:
-        plaintext = decrypt(_encryption_key(secrets, public), ciphertexts[owner])
-    except (KeyError, InvalidToken):
-        plaintext = b""  # which names neither sender nor receiver
-    source, destination, seed_share, key_share = share_keys_plaintext_separate(plaintext)
-    whole = len(seed_share) == len(key_share) == SHARE_BYTES
-    if not whole or (source, destination) != (owner, me):
-        raise InputError(
-            f"a share dealt by client {owner} to client {me} is needed, got none or a changed one; "
-            "nothing is revealed in this round."
-        )
-    return seed_share, key_share
-
-
-def _encryption_key(secrets: Secrets, public: PublicKeys) -> bytes:
-    return generate_shared_key(_private(secrets.encryption_key), _point(public, 0))
-
-
-def _private(key: bytes) -> ec.EllipticCurvePrivateKey:
+def private_key(key: bytes) -> ec.EllipticCurvePrivateKey:
+    """A private key from its bytes."""
     return ec.derive_private_key(int.from_bytes(key, "big"), CURVE)
 
 
-def _point(public: PublicKeys, start: int) -> ec.EllipticCurvePublicKey:
+def points(public: PublicKeys) -> tuple[ec.EllipticCurvePublicKey, ec.EllipticCurvePublicKey]:
+    """The keys for encryption and for masks that a client has published; refuses what is not on the curve."""
     try:
         if len(public) != 2 * POINT_BYTES + SECRET_BYTES:
             raise ValueError
-        return ec.EllipticCurvePublicKey.from_encoded_point(CURVE, public[start : start + POINT_BYTES])
+        encryption, masks = (public[start : start + POINT_BYTES] for start in (0, POINT_BYTES))
+        read = ec.EllipticCurvePublicKey.from_encoded_point
+        return read(CURVE, encryption), read(CURVE, masks)
     except ValueError:
         raise InputError(
             f"public keys must be two points of {CURVE.name} and a commitment, got {len(public)} other bytes; "

@@ -1,7 +1,8 @@
 """A masked round from the server's side, by SecAgg+: it learns the sum of the uploads and no single one.
 
 Four exchanges: keys, shares of secrets, masked uploads, shares that unmask the sum. A site may drop out in any of them;
-the difference it could not deliver is contained in its next one.
+the difference it could not deliver is contained in its next one. A site that does not do as it should is found out,
+named with a reason, and left out; where that spoiled the attempt there is another one without it. Silence is no fault.
 """
 
 import secrets
@@ -10,37 +11,40 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedspd.deploy.masks.fixed_point import STEP, decode
-from fedspd.deploy.masks.member import SMALLEST_GROUP, PublicKeys
+from fedspd.deploy.masks.dispute import is_true
+from fedspd.deploy.masks.fixed_point import decode
+from fedspd.deploy.masks.member import SMALLEST_GROUP, PublicKeys, points
 from fedspd.deploy.masks.server import neighbors_of, threshold_for, unmask
-from fedspd.deploy.masks.stages import context_of
+from fedspd.deploy.masks.signed import Scope, keys_are_signed, share_is_signed
 from fedspd.deploy.protocol import messages
+from fedspd.deploy.protocol.identity import Members
+from fedspd.deploy.protocol.terms import Terms
 from fedspd.errors import InputError
 
 Exchange = Callable[[str, Mapping[int, Any]], dict[int, Any]]
-"""Sends each place a request of some kind and gives back the right kind of answers, by place."""
+"""Sends each place a request of some kind and gives back replies and complaints, by place."""
+
+
+class Parcels(NamedTuple):
+    """Sealed shares by place, and their dealers' signatures."""
+
+    shares: dict[int, bytes]
+    signatures: dict[int, bytes]
 
 
 class Round(NamedTuple):
     """What is summed: a round of uploads, or the moments before the first one."""
 
-    run: str
     number: int
-    terms: dict[int, str]  # digest of each place's terms
+    digests: dict[int, str]  # of the terms of each place that is asked
     kind: str  # of the message that asks for a masked vector
-    request: Callable[[int, str, dict[int, bytes]], Any]  # it, for a place, an attempt and its neighbors' shares
-    accepts: Callable[[int, messages.Masked], bool]  # whether a masked reply is what was asked for
+    request: Callable[[int, str, Parcels], Any]  # it, for a place, an attempt and its neighbors' shares
+    refuses: Callable[[int, messages.Masked], str | None]  # why a masked reply is not what was asked for
+    step: float  # of the vectors
     degree: int  # neighbors of each site; 0: all
-
-
-class Group(NamedTuple):
-    """Who masks with whom in an attempt."""
-
-    attempt: str
-    graph: dict[int, frozenset[int]]
-    threshold: int
-    publics: dict[int, PublicKeys]  # of all who dealt
-    shares: dict[int, dict[int, bytes]]  # by dealer and holder
+    terms: Terms  # of any place
+    members: Members  # all that the terms name
+    quorum: int = SMALLEST_GROUP  # fewest vectors that may be summed
 
 
 class Sum(NamedTuple):
@@ -50,60 +54,190 @@ class Sum(NamedTuple):
     numbers: dict[int, int]  # of each reply in the sum, by place
 
 
-def sum_securely(round: Round, exchange: Exchange) -> Sum | None:
-    """The sum of the vectors of those who stayed to the end; None where too few did."""
-    group = _form(round, exchange)
-    if group is None:
-        return None
-    requests = {place: round.request(place, group.attempt, _received(group, place)) for place in group.publics}
-    answers = exchange(round.kind, requests)
-    replies = {place: reply for place, reply in answers.items() if round.accepts(place, reply)}
-    if len(replies) < SMALLEST_GROUP:
-        return None
-    revealed = exchange("train.unmask", {place: _unmask(round, group, place, set(replies)) for place in replies})
-    try:
-        total = unmask(
-            {place: reply.upload for place, reply in replies.items()}, group.publics, group.graph,
-            {place: answer.shares for place, answer in revealed.items()}, group.threshold,
-            context_of(round.run, round.number, group.attempt),
-        )  # fmt: skip
-    except InputError:
-        return None
-    return Sum(decode(total, STEP), {place: reply.charges for place, reply in replies.items()})
+class Outcome(NamedTuple):
+    """What came of a masked round."""
+
+    sum: Sum | None
+    culprits: dict[int, str]  # who did not do as it should, and what it did
+    why: str = ""  # there is no sum
 
 
-def _form(round: Round, exchange: Exchange) -> Group | None:
-    """Keys, then shares: whoever gets through both takes part."""
-    if len(round.terms) < SMALLEST_GROUP:
-        return None
-    attempt = secrets.token_hex(8)
-    asked = {place: messages.Exchange(terms, round.number, attempt) for place, terms in round.terms.items()}
-    keys = {place: answer.keys for place, answer in exchange("train.exchange", asked).items()}
-    if len(keys) < SMALLEST_GROUP:
-        return None
-    graph = neighbors_of(keys, round.degree or None)
-    threshold = threshold_for(1 + len(next(iter(graph.values()))))
-    deals = {
-        place: messages.Deal(
-            round.terms[place], round.number, attempt, place, threshold, {peer: keys[peer] for peer in graph[place]}
+class Group(NamedTuple):
+    """Who masks with whom in an attempt."""
+
+    graph: dict[int, frozenset[int]]
+    threshold: int
+    publics: dict[int, PublicKeys]  # of all who dealt
+    dealt: dict[int, Parcels]  # by dealer, for its holders
+
+    def received(self, place: int) -> Parcels:
+        """What a site's neighbors have dealt to it."""
+        dealers = [peer for peer in self.graph[place] if peer in self.publics]
+        return Parcels(
+            {peer: self.dealt[peer].shares[place] for peer in dealers},
+            {peer: self.dealt[peer].signatures[place] for peer in dealers},
         )
-        for place in keys
-    }
-    dealt = {
-        place: answer.shares
-        for place, answer in exchange("train.deal", deals).items()
-        if set(answer.shares) == set(graph[place])
-    }
-    if len(dealt) < SMALLEST_GROUP:
-        return None
-    return Group(attempt, graph, threshold, {place: PublicKeys(keys[place]) for place in dealt}, dealt)
 
 
-def _received(group: Group, place: int) -> dict[int, bytes]:
-    return {peer: group.shares[peer][place] for peer in group.graph[place] if peer in group.publics}
+class NoSum(Exception):  # noqa: N818 (nobody need be at fault)
+    """An attempt has come to nothing, for a reason."""
 
 
-def _unmask(round: Round, group: Group, place: int, survivors: set[int]) -> messages.Unmask:
-    around = {place, *(peer for peer in group.graph[place] if peer in group.publics)}
-    stayed, gone = sorted(around & survivors), sorted(around - survivors)
-    return messages.Unmask(round.terms[place], round.number, group.attempt, stayed, gone)
+def sum_securely(round: Round, exchange: Exchange) -> Outcome:
+    """The sum of the vectors of those who stayed to the end, and who was left out for what it did.
+
+    Guarantees:
+        There is another attempt only where somebody was found out in the last one, and none beyond a sum.
+        Fewer vectors than `quorum`, or than three, are never unmasked.
+    """
+    culprits, why = dict[int, str](), ""
+    for _ in round.digests:
+        attempt = Try(round, exchange, [place for place in round.digests if place not in culprits])
+        try:
+            return Outcome(attempt.sum(), culprits | attempt.culprits)
+        except NoSum as reason:
+            culprits, why = culprits | attempt.culprits, str(reason)
+        if not attempt.culprits:
+            break
+    return Outcome(None, culprits, why)
+
+
+class Try:
+    """One attempt at a masked round, with fresh keys."""
+
+    def __init__(self, round: Round, exchange: Exchange, places: list[int]) -> None:
+        self.round, self.exchange, self.places = round, exchange, places
+        self.scope = Scope(round.terms, round.number, secrets.token_hex(8))
+        self.culprits: dict[int, str] = {}
+
+    def sum(self) -> Sum:
+        """Keys, shares, vectors, and the shares that unmask their sum."""
+        self._enough(self.places, "may take part")
+        group = self._dealt(self._published())
+        replies = self._replies(group)
+        asked = {place: self._unmask(group, place, set(replies)) for place in replies}
+        revealed = {
+            place: answer.shares
+            for place, answer in self.exchange("train.unmask", asked).items()
+            if self._fine(
+                place,
+                set(answer.shares) == {*asked[place].survivors, *asked[place].dropped},
+                "it revealed other shares than it was asked for",
+            )
+        }
+        total = self._total(group, {place: reply.upload for place, reply in replies.items()}, revealed)
+        return Sum(decode(total, self.round.step), {place: reply.charges for place, reply in replies.items()})
+
+    def _published(self) -> dict[int, messages.Published]:
+        """Keys that are points of the curve, and signed."""
+        number, digests = self.round.number, self.round.digests
+        asked = {place: messages.Exchange(digests[place], number, self.scope.attempt) for place in self.places}
+        published = {
+            place: answer
+            for place, answer in self.exchange("train.exchange", asked).items()
+            if self._fine(place, _on_curve(answer.keys), "its round keys are no points of the curve")
+            and self._fine(
+                place,
+                keys_are_signed(self.scope, self.round.members, place, answer.keys, answer.signature),
+                "its round keys are not signed by its key",
+            )
+        }
+        self._enough(published, "published keys")
+        return published
+
+    def _dealt(self, published: Mapping[int, messages.Published]) -> Group:
+        """Whoever gets through keys and shares takes part."""
+        graph = neighbors_of(published, self.round.degree or None)
+        threshold = threshold_for(1 + len(next(iter(graph.values()))))
+        asked = {
+            place: messages.Deal(
+                self.round.digests[place], self.round.number, self.scope.attempt, place, threshold,
+                {peer: published[peer].keys for peer in graph[place]},
+                {peer: published[peer].signature for peer in graph[place]},
+            )
+            for place in published
+        }  # fmt: skip
+        dealt = {
+            place: Parcels(answer.shares, answer.signatures)
+            for place, answer in self.exchange("train.deal", asked).items()
+            if self._fine(place, set(answer.shares) == graph[place], "it dealt other shares than it was asked for")
+            and self._fine(place, self._signed(place, answer), "the shares it dealt are not signed by its key")
+        }
+        self._enough(dealt, "dealt shares")
+        return Group(graph, threshold, {place: PublicKeys(published[place].keys) for place in dealt}, dealt)
+
+    def _signed(self, place: int, dealt: messages.Dealt) -> bool:
+        return all(
+            share_is_signed(self.scope, self.round.members, place, holder, sealed, dealt.signatures.get(holder, b""))
+            for holder, sealed in dealt.shares.items()
+        )
+
+    def _replies(self, group: Group) -> dict[int, messages.Masked]:
+        """Masked vectors; where shares were none, whoever is to blame is found before anything is unmasked."""
+        round, attempt = self.round, self.scope.attempt
+        asked = {place: round.request(place, attempt, group.received(place)) for place in group.publics}
+        answers = self.exchange(round.kind, asked)
+        complaints = {place: answer for place, answer in answers.items() if isinstance(answer, messages.Complaint)}
+        if complaints:
+            self._judge(group, complaints)
+            raise NoSum("a share was disputed")
+        replies = {}
+        for place, reply in answers.items():
+            why = round.refuses(place, reply)
+            if self._fine(place, why is None, f"its masked upload is rejected: {why}"):
+                replies[place] = reply
+        self._enough(replies, "sent masked uploads")
+        return replies
+
+    def _judge(self, group: Group, complaints: Mapping[int, messages.Complaint]) -> None:
+        """Blame whoever dealt a share that is none, as its holder has proved, or who complained without reason."""
+        for holder, complaint in complaints.items():
+            self._fine(holder, bool(complaint.proofs), "it complained about nobody")
+            for dealer, proof in complaint.proofs.items():
+                known = dealer in group.graph[holder] and dealer in group.dealt
+                if known and is_true(
+                    proof, holder, dealer, group.dealt[dealer].shares[holder], group.publics[holder],
+                    group.publics[dealer],
+                ):  # fmt: skip
+                    self._fine(dealer, False, f"the share it dealt to {self.scope.name(holder)} is none")
+                else:
+                    about = self.scope.name(dealer) if known else "somebody else"
+                    self._fine(holder, False, f"it complained about {about} without reason")
+
+    def _unmask(self, group: Group, place: int, survivors: set[int]) -> messages.Unmask:
+        around = {place, *(peer for peer in group.graph[place] if peer in group.publics)}
+        stayed, gone = sorted(around & survivors), sorted(around - survivors)
+        return messages.Unmask(self.round.digests[place], self.round.number, self.scope.attempt, stayed, gone)
+
+    def _total(
+        self, group: Group, masked: Mapping[int, np.ndarray], revealed: Mapping[int, Mapping[int, bytes]]
+    ) -> np.ndarray:
+        sealed = {place: parcels.shares for place, parcels in group.dealt.items()}
+        opened = unmask(masked, group.publics, sealed, revealed, group.threshold, self.scope.context)
+        for holder, owner in opened.wrong.items():
+            self._fine(holder, False, f"it revealed a wrong share of {self.scope.name(owner)}")
+        for owner in opened.faked:
+            self._fine(owner, False, "the shares it dealt do not give what it published")
+        if opened.total is None:
+            missing = ", ".join(self.scope.name(owner) for owner in (*opened.faked, *opened.lacking))
+            raise NoSum(f"there are not {group.threshold} right shares of {missing}")
+        return opened.total
+
+    def _fine(self, place: int, fine: bool, otherwise: str) -> bool:
+        """Whether a site did as it should; what it did otherwise is remembered, the first thing only."""
+        if not fine:
+            self.culprits.setdefault(place, otherwise)
+        return fine
+
+    def _enough(self, places: Any, did: str) -> None:
+        fewest = max(SMALLEST_GROUP, self.round.quorum)
+        if len(places) < fewest:
+            raise NoSum(f"{len(places)} sites {did}, {fewest} are needed")
+
+
+def _on_curve(keys: bytes) -> bool:
+    try:
+        points(PublicKeys(keys))
+    except InputError:
+        return False
+    return True

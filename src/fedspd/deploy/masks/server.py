@@ -1,6 +1,6 @@
 """The server's part in SecAgg+: who is whose neighbor, and the sum of the vectors that have arrived.
 
-See `masking` for the protocol and its literature. The clients that have dealt fall into survivors, whose masked vector
+See `member` for the protocol and its literature. The clients that have dealt fall into survivors, whose masked vector
 has arrived, and dropped ones. The sum of the survivors' vectors carries each survivor's own mask, and the masks that
 survivors share with dropped neighbors. Shares from enough clients give the seeds of the former and the mask keys of
 the latter.
@@ -8,6 +8,7 @@ the latter.
 
 from collections.abc import Collection, Mapping
 from random import SystemRandom
+from typing import NamedTuple
 
 import numpy as np
 from flwr.common.secure_aggregation.crypto.shamir import combine_shares
@@ -22,6 +23,7 @@ from fedspd.deploy.masks.member import (
     seed_commitment,
     self_mask,
 )
+from fedspd.deploy.masks.shares import SHARE_BYTES, commitment, commitments
 from fedspd.errors import InputError
 
 SMALLEST_DEGREE = 4  # from here on the threshold keeps the survivors connected
@@ -65,34 +67,66 @@ def threshold_for(holders: int) -> int:
     return -(-2 * holders // 3)
 
 
+class Opened(NamedTuple):
+    """What revealed shares give, and whom they show to have cheated."""
+
+    total: NDArray[np.uint64] | None  # the sum of the survivors' vectors modulo 2^64; None: a secret is missing
+    wrong: dict[int, int]  # who has revealed a share that it was not dealt, and of whom
+    faked: tuple[int, ...]  # whose shares are what it dealt, and do not give what it published
+    lacking: tuple[int, ...]  # of whom there are too few shares
+
+
 def unmask(
     masked: Mapping[int, NDArray[np.uint64]],
     publics: Mapping[int, PublicKeys],
-    graph: Mapping[int, Collection[int]],
+    sealed: Mapping[int, Mapping[int, bytes]],
     revealed: Mapping[int, Mapping[int, bytes]],
     threshold: int,
     context: bytes,
-) -> NDArray[np.uint64]:
+) -> Opened:
     """The sum of the survivors' vectors modulo 2^64.
 
     Args:
         masked: the vectors that have arrived, by survivor.
         publics: the keys of all who have dealt, survivors or not.
+        sealed: what each of them has dealt, by dealer and holder.
         revealed: what each client has revealed, by client and owner of the secret.
+        threshold: how many shares give a secret.
+        context: what the masks were made for.
 
     Guarantees:
-        The sum is exact, or there is none: too few shares or a wrong one are refused.
+        The sum is exact, or there is none.
+        Wrong shares are left out, and there is a sum as long as enough right ones are left.
+        Nobody is said to have cheated who did as it should.
     """
     _check_vectors(masked, publics)
-    dropped = publics.keys() - masked.keys()
-    secrets = {owner: _combine(owner, graph[owner], revealed, threshold) for owner in publics}
-    for owner, secret in secrets.items():
-        _check_secret(owner, secret, publics[owner], owner in dropped)
+    secrets, wrong, faked, lacking = dict[int, bytes](), dict[int, int](), list[int](), list[int]()
+    for owner in publics:
+        dropped = owner not in masked
+        shares, liars = _right_shares(owner, sealed[owner], revealed, dropped)
+        wrong = dict.fromkeys(liars, owner) | wrong
+        if len(shares) < threshold:
+            lacking.append(owner)
+        elif (secret := _combined(shares[:threshold], publics[owner], dropped)) is None:
+            faked.append(owner)
+        else:
+            secrets[owner] = secret
+    total = _unmasked(masked, publics, sealed, secrets, context) if len(secrets) == len(publics) else None
+    return Opened(total, wrong, tuple(faked), tuple(lacking))
+
+
+def _unmasked(
+    masked: Mapping[int, NDArray[np.uint64]],
+    publics: Mapping[int, PublicKeys],
+    neighbors: Mapping[int, Collection[int]],
+    secrets: Mapping[int, bytes],
+    context: bytes,
+) -> NDArray[np.uint64]:
     total = np.zeros_like(next(iter(masked.values())))
     for survivor, vector in masked.items():
         total += vector - self_mask(secrets[survivor], vector.size, context)
-    for owner in dropped:
-        for survivor in masked.keys() & set(graph[owner]):
+    for owner in publics.keys() - masked.keys():
+        for survivor in masked.keys() & set(neighbors[owner]):
             # What the dropped client would have added is the negative of what the survivor has.
             total += pair_mask(secrets[owner], publics[survivor], owner, survivor, total.size, context)
     return total
@@ -108,35 +142,30 @@ def _check_vectors(masked: Mapping[int, NDArray[np.uint64]], publics: Mapping[in
         )
 
 
-def _combine(
-    owner: int, neighbors: Collection[int], revealed: Mapping[int, Mapping[int, bytes]], threshold: int
-) -> bytes:
-    """The secret of which `owner`'s neighbors and itself have revealed shares."""
-    holders = sorted(holder for holder in {owner, *neighbors} if owner in revealed.get(holder, {}))
-    if len(holders) < threshold:
-        raise InputError(
-            f"{threshold} shares of the secret of client {owner} are needed, got {len(holders)}; "
-            "too many clients have dropped out, leave the round out."
-        )
-    shares = [revealed[holder][owner] for holder in holders[:threshold]]
+def _right_shares(
+    owner: int, sealed: Mapping[int, bytes], revealed: Mapping[int, Mapping[int, bytes]], dropped: bool
+) -> tuple[list[bytes], list[int]]:
+    """Shares of an owner's secret that are what it dealt, its own one last; and who revealed something else."""
+    given = {holder: revealed[holder][owner] for holder in sorted(sealed) if owner in revealed.get(holder, {})}
+    part = 1 if dropped else 0  # of the two commitments: to the mask key, or to the seed
+    liars = [
+        holder
+        for holder, share in given.items()
+        if len(share) != SHARE_BYTES or commitment(share) != commitments(sealed[holder])[part]
+    ]
+    shares = [share for holder, share in given.items() if holder not in liars]
+    own = revealed.get(owner, {}).get(owner)  # nobody has seen a commitment to it: if it is wrong, so is the owner
+    return shares + ([] if own is None else [own]), liars
+
+
+def _combined(shares: list[bytes], public: PublicKeys, dropped: bool) -> bytes | None:
+    """The secret of an owner; None where it is not the one that the owner has published the other half of."""
+    if any(len(share) != SHARE_BYTES for share in shares):
+        return None
     try:
-        return combine_shares(shares)
-    except ValueError:
-        raise _wrong_share(owner) from None
-
-
-def _check_secret(owner: int, secret: bytes, public: PublicKeys, is_dropped: bool) -> None:
-    """Refuse a secret that is not the one its owner has published the other half of."""
-    try:
-        found = public_half(secret) if is_dropped else seed_commitment(secret)
-    except ValueError:  # not a private key at all
-        raise _wrong_share(owner) from None
-    if found != (public[POINT_BYTES : 2 * POINT_BYTES] if is_dropped else public[2 * POINT_BYTES :]):
-        raise _wrong_share(owner)
-
-
-def _wrong_share(owner: int) -> InputError:
-    return InputError(
-        f"shares of client {owner} must give the secret it has committed to, got at least one that is wrong; "
-        "leave the round out."
-    )
+        secret = combine_shares(shares)
+        found = public_half(secret) if dropped else seed_commitment(secret)
+    except ValueError:  # shares that do not belong together, or not a private key at all
+        return None
+    published = public[POINT_BYTES : 2 * POINT_BYTES] if dropped else public[2 * POINT_BYTES :]
+    return secret if found == published else None

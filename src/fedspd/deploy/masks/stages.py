@@ -1,4 +1,8 @@
-"""A site's part in a masked round, stage by stage. Its secrets live in its store, and each serves one attempt."""
+"""A site's part in a masked round, stage by stage. Its secrets live in its store, and each serves one attempt.
+
+The site takes neither keys nor shares from a server's word: both are signed by the sites they come from, and the names
+that the terms give to places are bound to keys by the site's own file.
+"""
 
 import json
 from collections.abc import Callable
@@ -7,13 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from fedspd.deploy.masks.fixed_point import STEP, encode
-from fedspd.deploy.masks.member import PublicKeys, Secrets, deal, mask, new_secrets, public_keys, reveal
+from fedspd.deploy.masks.dispute import prove
+from fedspd.deploy.masks.fixed_point import MOMENTS_STEP, STEP, encode, rounded
+from fedspd.deploy.masks.member import PublicKeys, Secrets, mask, new_secrets, public_keys
+from fedspd.deploy.masks.shares import deal, reveal, unopened
+from fedspd.deploy.masks.signed import Scope, keys_are_signed, share_is_signed, sign_keys, sign_share
 from fedspd.deploy.protocol import messages
+from fedspd.deploy.protocol.identity import Identity, Members
 from fedspd.deploy.protocol.terms import Terms
 from fedspd.deploy.site.policy import Refusal
-from fedspd.deploy.site.store import Store
+from fedspd.deploy.site.store import Store, Stored
 from fedspd.errors import InputError
+
+Asked = messages.AskMasked | messages.MeasureMasked
+Sent = Callable[[np.ndarray], np.ndarray]
+"""What the server will make of a vector that travels as whole numbers."""
+
+STEPS = {messages.AskMasked: STEP, messages.MeasureMasked: MOMENTS_STEP}
 
 
 @dataclass(frozen=True)
@@ -33,48 +47,80 @@ class Attempt:
         return {int(place): PublicKeys(bytes.fromhex(self.keys[str(place)])) for place in places}
 
 
-class Masking:
-    """The stages, each of which a site plays once in an attempt."""
+def check_members(terms: Terms, identity: Identity | None, members: Members | None) -> tuple[Identity, Members]:
+    """Refuse a masked run with sites that this one does not know, or in which it is not the one it is called."""
+    if identity is None or members is None:
+        raise Refusal(
+            "masks need the site's own key and its file of the federation's members, which are not here; "
+            "set site.key and site.members."
+        )
+    strangers = [name for name in terms.members if name not in members]
+    if strangers:
+        raise Refusal(f"the run has sites that this one's file of members does not name: {', '.join(strangers)}.")
+    name = terms.members[terms.place]
+    if members[name] != identity.public:
+        raise Refusal(f"the run calls this site {name!r}, which has another key in the site's file of members.")
+    return identity, members
 
-    def __init__(self, store: Store, terms: Terms) -> None:
+
+class Masking:
+    """The stages, each of which a site plays once in an attempt.
+
+    Args:
+        store: open, in a turn.
+        terms: of the run.
+        identity: the site's own key.
+        members: the federation's, from the site's own file.
+    """
+
+    def __init__(self, store: Store, terms: Terms, identity: Identity | None, members: Members | None) -> None:
         self.store, self.terms = store, terms
+        self.identity, self.members = check_members(terms, identity, members)
 
     def exchange(self, request: messages.Exchange) -> messages.Published:
-        """Fresh keys."""
+        """Fresh keys, signed."""
         attempt = Attempt(new_secrets().blob.hex())
         self._keep(request, attempt)
-        return messages.Published(request.terms, request.round, public_keys(_secrets(attempt)))
+        keys = public_keys(_secrets(attempt))
+        signature = sign_keys(self._scope(request), self.identity, self.terms.place, keys)
+        return messages.Published(request.terms, request.round, keys, signature)
 
     def deal(self, request: messages.Deal) -> messages.Dealt:
-        """Shares of the site's secrets for its neighbors."""
-        attempt = self._attempt(request)
-        if attempt.keys or request.place != self.terms.place:
+        """Shares of the site's secrets for its neighbors, sealed and signed."""
+        attempt, scope, me = self._attempt(request), self._scope(request), self.terms.place
+        if attempt.keys or request.place != me:
             raise Refusal("shares are dealt once in an attempt, by the site they belong to.", final=False)
+        self._require_signed(request.keys, request.signatures, "round keys", lambda place, keys, signature: (
+            keys_are_signed(scope, self.members, place, keys, signature)
+        ))  # fmt: skip
         keys = {place: PublicKeys(key) for place, key in request.keys.items()}
-        shares = _public(lambda: deal(_secrets(attempt), self.terms.place, keys, request.threshold))
-        own = shares.pop(self.terms.place)
+        shares = _public(lambda: deal(_secrets(attempt), me, keys, request.threshold))
+        own = shares.pop(me)
         kept = replace(attempt, threshold=request.threshold, keys=_texts(request.keys), own=own.hex())
         self._keep(request, kept)
-        return messages.Dealt(request.terms, request.round, shares)
+        signatures = {holder: sign_share(scope, self.identity, me, holder, sealed) for holder, sealed in shares.items()}
+        return messages.Dealt(request.terms, request.round, shares, signatures)
 
-    def check(self, request: messages.AskMasked | messages.MeasureMasked) -> Attempt:
-        """The attempt that a masked round belongs to; refused before anything is spent."""
-        attempt = self._attempt(request)
-        strangers = {str(place) for place in request.shares} - set(attempt.keys)
-        if attempt.masked or not attempt.keys or strangers or len(request.shares) + 1 < attempt.threshold:
-            raise Refusal("an upload is masked once, with enough neighbors that have dealt.", final=False)
-        return attempt
+    def answer(self, request: Asked, release: Callable[[Sent], Stored]) -> messages.Masked | messages.Complaint:
+        """The upload under its masks, or a complaint about those whose shares are none.
 
-    def mask(
-        self, request: messages.AskMasked | messages.MeasureMasked, attempt: Attempt, upload: np.ndarray, number: int
-    ) -> messages.Masked:
-        """The upload under its masks."""
-        values = encode(upload.ravel(), STEP, len(self.terms.sizes))
-        neighbors = attempt.public(request.shares)
-        context = context_of(self.terms.run, request.round, request.attempt)
-        hidden = mask(_secrets(attempt), self.terms.place, values, neighbors, attempt.threshold, context)
+        Args:
+            request: a round, or the moments.
+            release: makes the upload and pays for it; not called where anything stands against masking it.
+        """
+        attempt = self._ready(request)
+        secrets, publics = _secrets(attempt), attempt.public(request.shares)
+        bad = unopened(secrets, self.terms.place, request.shares, publics)
+        if bad:
+            proofs = {dealer: prove(secrets, publics[dealer]) for dealer in bad}
+            return messages.Complaint(request.terms, request.round, proofs)
+        step, summands = STEPS[type(request)], len(self.terms.sizes)
+        stored = release(lambda upload: rounded(upload, step, summands))
+        values = encode(np.frombuffer(stored.upload, "<f8"), step, summands)
+        context = self._scope(request).context
+        hidden = mask(secrets, self.terms.place, values, publics, attempt.threshold, context)
         self._keep(request, replace(attempt, shares=_texts(request.shares), masked=True))
-        return messages.Masked(request.terms, request.round, hidden, number)
+        return messages.Masked(request.terms, request.round, hidden, stored.number)
 
     def unmask(self, request: messages.Unmask) -> messages.Unmasked:
         """Shares that remove the masks of neighbors: of each its own mask's, or those it has in common, never both."""
@@ -93,6 +139,30 @@ class Masking:
         self._keep(request, replace(attempt, revealed=True))
         return messages.Unmasked(request.terms, request.round, shares)
 
+    def _ready(self, request: Asked) -> Attempt:
+        """The attempt that a masked round belongs to; refused before anything is spent."""
+        attempt, scope, me = self._attempt(request), self._scope(request), self.terms.place
+        strangers = {str(place) for place in request.shares} - set(attempt.keys)
+        if attempt.masked or not attempt.keys or strangers or len(request.shares) + 1 < attempt.threshold:
+            raise Refusal("an upload is masked once, with enough neighbors that have dealt.", final=False)
+        self._require_signed(request.shares, request.signatures, "shares", lambda place, sealed, signature: (
+            share_is_signed(scope, self.members, place, me, sealed, signature)
+        ))  # fmt: skip
+        return attempt
+
+    def _require_signed(
+        self, what: dict[int, bytes], signatures: dict[int, bytes], name: str, good: Callable[[int, bytes, bytes], bool]
+    ) -> None:
+        """Refuse what does not come from the site that the terms have at its place."""
+        for place, content in what.items():
+            if not 0 <= place < len(self.terms.members):
+                raise Refusal(f"the run has no site at place {place}.", final=False)
+            if not good(place, content, signatures.get(place, b"")):
+                raise Refusal(f"the {name} of {self.terms.members[place]} are not signed by its key.", final=False)
+
+    def _scope(self, request: Any) -> Scope:
+        return Scope(self.terms, request.round, request.attempt)
+
     def _attempt(self, request: Any) -> Attempt:
         stored = self.store.secrets(self.terms.run, request.round, request.attempt)
         if stored is None:
@@ -102,11 +172,6 @@ class Masking:
     def _keep(self, request: Any, attempt: Attempt) -> None:
         content = json.dumps(asdict(attempt)).encode()
         self.store.keep_secrets(self.terms.run, request.round, request.attempt, content)
-
-
-def context_of(run: str, round: int, attempt: str) -> bytes:
-    """What masks are made for, and for nothing else."""
-    return json.dumps([run, round, attempt]).encode()
 
 
 def _secrets(attempt: Attempt) -> Secrets:

@@ -1,7 +1,7 @@
 """Who is who: a site's long-term key, what it signs, and the federation's file that binds names to keys.
 
-Keys are ECDSA keys on the curve P-384 in OpenSSH's files, as `fedspd deploy keys` writes them. The same key
-authenticates the site's connection.
+Keys are ECDSA keys on the curve P-384 in OpenSSH's form, as `fedspd deploy join` makes them. The same key authenticates
+the site's connection.
 """
 
 import base64
@@ -30,7 +30,7 @@ from fedspd.errors import InputError
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,60}")  # of a site: it stands in logs, ledgers and reports
 SCHEME = ec.ECDSA(hashes.SHA384())
-MAKE_ONE = "make one by `fedspd deploy keys`"
+MAKE_ONE = "make one by `fedspd deploy join`"
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def read_public_key(line: str) -> PublicKey:
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP384R1):
         raise InputError(
             "expected a public key that begins with 'ecdsa-sha2-nistp384', got another text; "
-            "take the line of the site's .pub file."
+            "take the line that the site's operator has sent."
         )
     return _public(key)
 
@@ -185,7 +185,7 @@ def _member(table: dict[str, Any]) -> tuple[str, PublicKey]:
     check_name(name)
     if not isinstance(name, str) or not isinstance(line, str):
         raise InputError(
-            f"each site must have a name and a key, got no key for {name!r}; add the line of its .pub file."
+            f"each site must have a name and a key, got no key for {name!r}; add the line that its operator has sent."
         )
     return name, read_public_key(line)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_type_hints
 import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from fedspd.deploy.protocol.messages import REPLIES, REQUESTS, Refused
+from fedspd.deploy.protocol.messages import COMPLAINTS, REPLIES, REQUESTS, Refused
 from fedspd.errors import InputError
 
 RECORD = "fedspd"
@@ -33,11 +33,12 @@ def read_request(message: Message) -> Any:
 
 
 def read_answer(message: Message, kind: str) -> Any:
-    """What a site answered to a request of this kind: the reply that belongs to it, or `Refused`."""
+    """What a site answered to a request of this kind: the reply that belongs to it, a complaint, or `Refused`."""
     if message.has_error():
         raise InputError(f"expected a reply, got Flower's error {message.error.code}: {message.error.reason}.")
-    refused = set(_record(message.content)) == set(Refused._fields)
-    return _unpacked(message.content, Refused if refused else REPLIES[kind])
+    names = {name.partition(".")[0] for name in _record(message.content)}
+    others = [other for other in (Refused, COMPLAINTS.get(kind)) if other and names == set(other._fields)]
+    return _unpacked(message.content, others[0] if others else REPLIES[kind])
 
 
 def _record(content: RecordDict) -> Any:

@@ -1,0 +1,153 @@
+"""Shares of a client's two secrets: dealt sealed, opened by their holders, revealed one of the two.
+
+A sealed share is a commitment to each of its two parts, followed by their encryption to the holder. The commitments are
+for everybody's eyes: whoever deals something else than it committed to, or reveals something else than it was dealt,
+is found out.
+"""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Collection, Mapping
+from hashlib import sha256
+from typing import NamedTuple
+
+from cryptography.fernet import InvalidToken
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from flwr.common.secure_aggregation.crypto.shamir import create_shares
+from flwr.common.secure_aggregation.crypto.symmetric_encryption import decrypt, encrypt
+from flwr.common.secure_aggregation.secaggplus_utils import share_keys_plaintext_concat, share_keys_plaintext_separate
+
+from fedspd.deploy.masks.member import SMALLEST_GROUP, PublicKeys, Secrets, points, private_key, public_keys
+from fedspd.errors import InputError
+
+SHARE_BYTES = 52  # of a secret: the share's number (4) and three blocks (16 each), the last of them padding
+COMMITMENT_BYTES = 32  # to a share of one secret
+
+
+class Share(NamedTuple):
+    """What one holder has of a client's two secrets."""
+
+    seed: bytes
+    mask_key: bytes
+
+
+def deal(secrets: Secrets, me: int, neighbors: Mapping[int, PublicKeys], threshold: int) -> dict[int, bytes]:
+    """Sealed shares of the seed and of the mask key, for each neighbor and for oneself.
+
+    Guarantees:
+        Fewer shares than `threshold` do not give a secret.
+        A threshold of at most half of the holders is refused: one half could be told that the client has dropped out,
+        the other that it has not, and the server would have both of its secrets.
+        Fewer than three holders are refused, since of two vectors each gives the other from the sum.
+    """
+    holders = sorted({me, *neighbors})
+    if me in neighbors or len(holders) < SMALLEST_GROUP or not len(holders) < 2 * threshold <= 2 * len(holders):
+        raise InputError(
+            f"shares need {SMALLEST_GROUP} holders or more, a client and its neighbors, and a threshold above half of "
+            f"them, got {threshold} for client {me} with neighbors {sorted(neighbors)}; sit this round out."
+        )
+    publics = {**neighbors, me: public_keys(secrets)}
+    seeds = create_shares(secrets.seed, threshold, len(holders))
+    mask_keys = create_shares(secrets.mask_key, threshold, len(holders))
+    return {
+        holder: seal(shared_key(secrets, publics[holder]), me, holder, Share(seed, mask_key))
+        for holder, seed, mask_key in zip(holders, seeds, mask_keys, strict=True)
+    }
+
+
+def seal(key: bytes, dealer: int, holder: int, share: Share) -> bytes:
+    """Commitments to a share, and the share under a key that dealer and holder know."""
+    return b"".join(map(commitment, share)) + encrypt(key, share_keys_plaintext_concat(dealer, holder, *share))
+
+
+def unseal(key: bytes, dealer: int, holder: int, sealed: bytes) -> Share | None:
+    """The share; None where it cannot be opened, is for somebody else, or is not what was committed to."""
+    try:
+        plaintext = decrypt(key, sealed[2 * COMMITMENT_BYTES :])
+    except InvalidToken:
+        return None
+    source, destination, *parts = share_keys_plaintext_separate(plaintext)
+    share = Share(*parts)
+    whole = len(share.seed) == len(share.mask_key) == SHARE_BYTES and (source, destination) == (dealer, holder)
+    return share if whole and tuple(map(commitment, share)) == commitments(sealed) else None
+
+
+def commitment(part: bytes) -> bytes:
+    """What binds a dealer and a holder to a share of one secret without telling it."""
+    return sha256(b"fedspd: commitment to a share, " + part).digest()
+
+
+def commitments(sealed: bytes) -> tuple[bytes, bytes]:
+    """The commitments to the share of the seed and to that of the mask key."""
+    return sealed[:COMMITMENT_BYTES], sealed[COMMITMENT_BYTES : 2 * COMMITMENT_BYTES]
+
+
+def unopened(secrets: Secrets, me: int, sealed: Mapping[int, bytes], publics: Mapping[int, PublicKeys]) -> list[int]:
+    """The dealers whose shares for this client are none."""
+    keys = {dealer: shared_key(secrets, publics[dealer]) for dealer in sealed}
+    return sorted(dealer for dealer in sealed if unseal(keys[dealer], dealer, me, sealed[dealer]) is None)
+
+
+def reveal(
+    secrets: Secrets,
+    me: int,
+    sealed: Mapping[int, bytes],
+    publics: Mapping[int, PublicKeys],
+    survivors: Collection[int],
+    dropped: Collection[int],
+    threshold: int,
+) -> dict[int, bytes]:
+    """Of every survivor the share of its seed, of every dropped neighbor the share of its mask key.
+
+    Args:
+        secrets: of this client.
+        me: its place.
+        sealed: what each of them, this client included, has dealt to this client.
+        publics: the neighbors this client has masked with, from its own store.
+        survivors: those whose vectors have arrived, as the server says.
+        dropped: the others.
+        threshold: the one this client has dealt with; never that of a later message.
+
+    Guarantees:
+        Nobody's two secrets are revealed together.
+        With fewer survivors than the threshold nothing is revealed: a server that calls almost everybody dropped would
+        unmask single clients.
+        A share that was changed, or dealt by or to somebody else, is refused.
+    """
+    known = {*publics, me}
+    both, strangers = set(survivors) & set(dropped), {*survivors, *dropped} - known
+    if both or strangers or me not in survivors:
+        raise InputError(
+            f"client {me} must be a survivor and everybody else a neighbor, survivor or dropped but not both, got "
+            f"strangers {sorted(strangers)} and {sorted(both)} as both; nothing is revealed in this round."
+        )
+    if len(set(survivors)) < threshold:
+        raise InputError(
+            f"at least {threshold} survivors are needed around client {me}, got {len(set(survivors))}; "
+            "nothing is revealed in this round."
+        )
+    everybody = {**publics, me: public_keys(secrets)}
+    dealt = {owner: _opened(secrets, me, sealed, owner, everybody[owner]) for owner in {*survivors, *dropped}}
+    return {owner: share.seed if owner in survivors else share.mask_key for owner, share in dealt.items()}
+
+
+def shared_key(secrets: Secrets, public: PublicKeys) -> bytes:
+    """The key under which a client and another one seal shares for each other."""
+    return sealing_key(private_key(secrets.encryption_key).exchange(ec.ECDH(), points(public)[0]))
+
+
+def sealing_key(shared: bytes) -> bytes:
+    """The key that belongs to the first coordinate of a shared point."""
+    info = b"fedspd: key of sealed shares"
+    return urlsafe_b64encode(HKDF(algorithm=hashes.SHA256(), length=32, salt=None, info=info).derive(shared))
+
+
+def _opened(secrets: Secrets, me: int, sealed: Mapping[int, bytes], owner: int, public: PublicKeys) -> Share:
+    share = unseal(shared_key(secrets, public), owner, me, sealed.get(owner, b""))
+    if share is None:
+        raise InputError(
+            f"a share dealt by client {owner} to client {me} is needed, got none or a changed one; "
+            "nothing is revealed in this round."
+        )
+    return share
