@@ -1,17 +1,23 @@
-"""A Grid within one process: real messages through the real client app, without Flower's machinery around it."""
+"""A mail room within one process: real messages, answered as a site's worker does, without a network between."""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
-from flwr.app import Context, Message, RecordDict
+from flwr.app import Message
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedspd.deploy.app import respond
+from fedspd.deploy.site.records import Records
+from fedspd.deploy.site.respond import respond
+from fedspd.deploy.site.serve import answer_to
 
-Handler = Callable[[Message, Context], Message | None]
-"""Answers a message; None: the answer is lost on the way."""
+Handler = Callable[[Message, Path], Message | None]
+"""Answers a message for the site of a file; None: the answer is lost on the way."""
+
+
+def honest(message: Message, path: Path) -> Message:
+    """As a site's worker answers, each time a fresh one."""
+    return answer_to(message, lambda kind, request: respond(path, kind, request, Records()))[0]
 
 
 class Loopback:
@@ -19,17 +25,20 @@ class Loopback:
 
     def __init__(self, sites: Mapping[int, Path]) -> None:
         self.sites = dict(sites)
-        self.handlers: dict[int, Handler] = dict.fromkeys(sites, respond)
+        self.handlers: dict[int, Handler] = dict.fromkeys(sites, honest)
         self.silent: set[int] = set()  # get a request and never answer
         self.offline: set[int] = set()
         self.late: set[int] = set()  # answer, but the answer arrives with those of the next requests
         self.sent: list[Message] = []
         self.got: list[Message] = []
-        self.contexts: list[Context] = []
         self.answers: dict[str, Message] = {}
         self._delayed: dict[str, Message] = {}
         self._numbers = itertools.count(1)
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1  # as Flower does for a server app
+
+    @property
+    def names(self) -> dict[int, str]:
+        return {node: path.parent.name for node, path in self.sites.items()}
 
     def get_node_ids(self) -> list[int]:
         return [node for node in self.sites if node not in self.offline]
@@ -48,13 +57,8 @@ class Loopback:
         self.sent.append(message)
         node = message.metadata.dst_node_id
         if node in self.handlers and node not in self.silent | self.offline:
-            self.contexts.append(self.context(node))
-            answer = self.handlers[node](message, self.contexts[-1])
+            answer = self.handlers[node](message, self.sites[node])
             if answer is not None:
                 self.got.append(answer)
                 (self._delayed if node in self.late else self.answers)[number] = answer
         return number
-
-    def context(self, node: int) -> Context:
-        config: Any = {"site": str(self.sites[node])}
-        return Context(run_id=1, node_id=node, node_config=config, state=RecordDict(), run_config={})

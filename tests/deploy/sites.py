@@ -12,15 +12,20 @@ import tomli_w
 
 from fedspd.data import Schema, read_schema
 from fedspd.deploy.protocol import messages, wire
+from fedspd.deploy.protocol.identity import read_identity
 from fedspd.deploy.protocol.messages import REQUESTS, Ask, Enter, Entered, Measure
 from fedspd.deploy.protocol.terms import Terms
 from fedspd.deploy.server.checkpoint import Checkpoint, Member, load
 from fedspd.deploy.server.enroll import terms_of
-from fedspd.deploy.server.run import Server, serve
-from fedspd.deploy.server.settings import RunSettings, read_run_config
+from fedspd.deploy.server.run import Server
+from fedspd.deploy.server.settings import RunSettings, parse_federation
+from fedspd.deploy.setup.keys import write_private_key
+from fedspd.deploy.setup.kit import members_text
 from fedspd.deploy.site.client import Client
+from fedspd.deploy.site.join import join
 from fedspd.deploy.site.settings import read_site
 from fedspd.deploy.site.store import Store
+from fedspd.experiment import Run
 from fedspd.privacy.ledger import Ledger
 from tests.deploy.loopback import Loopback
 
@@ -47,7 +52,7 @@ SITE: dict[str, dict[str, Any]] = {
     "policy": {"clip_norm": 0.5, "row_norm": 1.0, "min_batch": 20, "most_rounds": 20},
 }
 RUN: dict[str, Any] = {
-    "deploy.start_seconds": 2.0, "deploy.round_seconds": 0.01, "data.scaling": "min-max", "data.bias": 0.25,
+    "federation.start_seconds": 2.0, "federation.round_seconds": 0.01, "data.scaling": "min-max", "data.bias": 0.25,
     "data.row_norm": 1.0, "problem.clip_norm": 0.5, "algorithm.name": "fedspd", "privacy.epsilon": 1.0,
     "privacy.delta": 1e-5, "run.rounds": 3,
 }  # fmt: skip
@@ -64,10 +69,29 @@ class Federation:
     grid: Loopback
     values: dict[str, Any]
     said: list[str] = field(default_factory=list)
+    seat: dict[str, Any] = field(default_factory=dict)  # what the operator says of every site besides
+    run: Run | None = None  # what the last run that was served left
 
     @property
     def settings(self) -> RunSettings:
-        return read_run_config(self.values)
+        return self.settings_with({})
+
+    def settings_with(self, changes: Mapping[str, Any]) -> RunSettings:
+        """The federation's file with some settings changed, by "section.key"."""
+        values: dict[str, Any] = {"site": self.seats}
+        for name, value in (self.values | dict(changes)).items():
+            section, _, key = name.partition(".")
+            values.setdefault(section, {})[key] = value
+        return parse_federation(values, self.folder)
+
+    @property
+    def seats(self) -> list[dict[str, Any]]:
+        """The sites as the operator knows them."""
+        found = []
+        for path in self.sites:
+            key = read_identity(path.parent / "site.key").public.line
+            found.append({"name": path.parent.name, "key": key, **self.seat})
+        return found
 
     @property
     def schema(self) -> Schema:
@@ -82,12 +106,12 @@ class Federation:
 
     def serve(self) -> Checkpoint:
         """Run to the end, or raise; the last checkpoint."""
-        serve(self.grid, self.values, self.said.append)  # pyright: ignore[reportArgumentType]
+        self.run = self.server().run()
         return self.saved
 
     def server(self) -> Server:
         """A server that has enrolled its sites, or resumed, and not played yet."""
-        return Server(self.grid, self.settings, self.said.append)  # pyright: ignore[reportArgumentType]
+        return Server(self.grid, self.settings, self.said.append)
 
     def node(self, place: int) -> int:
         return FIRST_NODE + place
@@ -102,7 +126,7 @@ class Federation:
     def terms(self, place: int = 0, run: str = "run-1", **changes: Any) -> Terms:
         """The terms a server with these settings would send; `run__rounds=2` changes run.rounds."""
         dotted = {name.replace("__", "."): value for name, value in changes.items()}
-        settings = read_run_config(self.values | dotted)
+        settings = self.settings_with(dotted)
         members = [Member(path.parent.name, 0, self.records(place)) for place, path in enumerate(self.sites)]
         return terms_of(settings, self.schema, members, run)[place]
 
@@ -119,7 +143,7 @@ class Federation:
     def charges(self, place: int = 0) -> int:
         """Rows in a site's ledger that say it was charged."""
         path = self.sites[place].parent / "ledger.db"
-        if not path.exists():
+        if not path.exists():  # an unprotected site has none
             return 0
         with Ledger(path) as ledger:
             return sum(charged.times for charged in ledger.charges())
@@ -165,10 +189,12 @@ def federation(
         write_records(home / "records.csv", records + 7 * place, place)
         paths.append(home / "site.toml")
         paths[-1].write_text(tomli_w.dumps(site_values(home.name, site or {}, protected)))
-    values = RUN | {
-        "deploy.folder": str(folder / "server"), "deploy.schema": str(folder / "schema.toml"), "deploy.sites": count,
-        "run.participants": count,
-    }  # fmt: skip
+        write_private_key(home / "site.key")
+    keys = {path.parent.name: read_identity(path.parent / "site.key").public.line for path in paths}
+    for path in paths:
+        (path.parent / "members.toml").write_text(members_text(keys))
+        join(path, lambda line: None)
+    values = RUN | {"run.participants": count}
     dotted = {name.replace("__", "."): value for name, value in run.items()}
     grid = Loopback({FIRST_NODE + place: path for place, path in enumerate(paths)})
     return Federation(folder, paths, grid, values | dotted)

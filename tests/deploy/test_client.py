@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedspd.deploy.protocol.messages import Close, Closed, Enter, Hello, Present, Refused
+from fedspd import __version__
+from fedspd.deploy.protocol.identity import read_identity
+from fedspd.deploy.protocol.messages import Close, Closed, Enter, Hello, Present, Refused, signed_presence
 from fedspd.deploy.protocol.terms import Terms
 from fedspd.deploy.site.client import Client
 from fedspd.deploy.site.store import Store
 from tests.deploy.sites import Federation, ask, federation, measure, play
 from tests.privacy.ledger.crashes import fork
 
-UNPROTECTED: dict[str, Any] = {"protected": False, "deploy__fixed_draws": True}
+UNPROTECTED: dict[str, Any] = {"protected": False, "federation__fixed_draws": True}
 
 
 def in_a_process_that_is_killed(task: Callable[[], None]) -> None:
@@ -41,7 +43,12 @@ def total_of(made: Federation, number: int, place: int = 0) -> np.ndarray:
 
 def test_a_site_says_who_it_is_how_many_records_it_holds_and_under_which_schema(tmp_path: Path) -> None:
     made = federation(tmp_path, 2)
-    assert made.tell(1, Hello(1)) == Present("site-1", 127, made.schema.digest)
+    present = made.tell(1, Hello(2, "nonce"))
+    assert present._replace(signature=b"") == Present("site-1", 127, made.schema.digest, __version__, b"")
+    key = read_identity(made.sites[1].parent / "site.key").public
+    assert key.verify(present.signature, "present", *signed_presence(present, "nonce"))
+    assert not key.verify(present.signature, "present", *signed_presence(present, "another"))
+    assert not key.verify(present.signature, "present", *signed_presence(present._replace(records=128), "nonce"))
 
 
 def test_the_very_same_request_gets_the_very_same_reply_and_costs_nothing_more(tmp_path: Path) -> None:
@@ -99,7 +106,7 @@ def test_two_runs_with_equal_settings_on_equal_records_draw_different_noise(tmp_
     assert (replies[0] != replies[1]).all()
 
 
-def test_a_crash_between_charge_and_reply_costs_one_charge_and_the_next_request_another(tmp_path: Path) -> None:
+def test_a_charge_whose_reply_never_left_is_used_by_the_next_request(tmp_path: Path) -> None:
     made = federation(tmp_path)
     terms = made.enter()
 
@@ -113,8 +120,10 @@ def test_a_crash_between_charge_and_reply_costs_one_charge_and_the_next_request_
     with made.store() as store:
         assert store.last("run-1") == (0, 0)
     reply = play(made, terms)
-    assert (reply.charges, made.charges()) == (2, 2)
-    assert play(made, terms, round=2, acknowledged=2).charges == 3
+    assert (reply.charges, made.charges()) == (1, 1)
+    assert "charge 1 is used again, its reply never left" in made.log()
+    assert play(made, terms, round=2, acknowledged=1).charges == 2
+    assert made.charges() == 2
 
 
 def test_a_crash_before_the_charge_costs_nothing(tmp_path: Path) -> None:
@@ -205,7 +214,7 @@ def test_a_site_whose_file_is_gone_says_only_that_its_log_says_why(tmp_path: Pat
     made = federation(tmp_path)
     terms = made.enter()
     (made.sites[0].parent / "records.csv").unlink()
-    for request in (Hello(1), ask(terms)):
+    for request in (Hello(2, "nonce"), ask(terms)):
         assert made.tell(0, request) == Refused("the site could not answer; its log says why.", final=False)
     assert made.charges() == 0
-    assert "ERROR could not answer train.play: FileNotFoundError at" in made.log()
+    assert "ERROR could not answer train.play: expected a table in CSV, got" in made.log()

@@ -11,7 +11,7 @@ import pytest
 from fedspd.deploy.server.settings import Deploy
 from fedspd.deploy.site.settings import PROVED, SECTIONS
 
-PAGE = Path(__file__).parents[2] / "docs" / "deploy.md"
+PAGE = Path(__file__).parents[2] / "docs" / "federation.md"
 
 
 def described(header: str) -> list[list[str]]:

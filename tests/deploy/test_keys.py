@@ -1,4 +1,4 @@
-"""Keys of a federation: TLS and SuperNode authentication accept them, and no other."""
+"""Keys of a federation: TLS and signatures accept them, and no other."""
 
 import socket
 import ssl
@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
-from fedspd.deploy.setup.keys import Certificates, write_certificates, write_node_key
+from fedspd.deploy.setup.keys import Certificates, write_certificates, write_private_key
 from fedspd.errors import InputError
 
 
@@ -81,21 +81,19 @@ def test_the_private_key_of_the_authority_is_never_written(tmp_path: Path) -> No
 
 def test_private_keys_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
     assert mode(write_certificates(tmp_path).server_key) == 0o600
-    assert mode(write_node_key(tmp_path, "site").private) == 0o600
+    write_private_key(tmp_path / "site.key")
+    assert mode(tmp_path / "site.key") == 0o600
 
 
-def test_a_node_key_is_a_pair_on_the_curve_p384_in_openssh_files(tmp_path: Path) -> None:
-    files = write_node_key(tmp_path, "site")
-    private = load_ssh_private_key(files.private.read_bytes(), password=None)
-    public = load_ssh_public_key(files.public.read_bytes())
-    assert isinstance(private, ec.EllipticCurvePrivateKey)
-    assert isinstance(private.curve, ec.SECP384R1)
-    assert private.public_key() == public
-
-
-def test_every_node_key_is_another(tmp_path: Path) -> None:
-    first, second = write_node_key(tmp_path, "a"), write_node_key(tmp_path, "b")
-    assert first.public.read_bytes() != second.public.read_bytes()
+def test_a_sites_key_is_on_the_curve_p384_in_openssh_form_and_every_one_is_another(tmp_path: Path) -> None:
+    keys = []
+    for name in ("a", "b"):
+        write_private_key(tmp_path / name)
+        keys.append(load_ssh_private_key((tmp_path / name).read_bytes(), password=None))
+    for key in keys:
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        assert isinstance(key.curve, ec.SECP384R1)
+    assert keys[0].private_numbers() != keys[1].private_numbers()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @pytest.mark.parametrize("name", ["ca.pem", "server.pem", "server.key"])
@@ -106,12 +104,11 @@ def test_a_certificate_file_that_exists_is_never_overwritten(tmp_path: Path, nam
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [(name, "precious")]
 
 
-@pytest.mark.parametrize("name", ["site", "site.pub"])
-def test_a_node_key_file_that_exists_is_never_overwritten(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_text("precious")
-    with pytest.raises(InputError, match=name):
-        write_node_key(tmp_path, "site")
-    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [(name, "precious")]
+def test_a_sites_key_that_exists_is_never_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "site.key").write_text("precious")
+    with pytest.raises(InputError, match=r"site\.key"):
+        write_private_key(tmp_path / "site.key")
+    assert (tmp_path / "site.key").read_text() == "precious"
 
 
 def test_a_certificate_for_no_host_is_refused(tmp_path: Path) -> None:

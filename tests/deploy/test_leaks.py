@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from fedspd.data import read_table
-from fedspd.deploy import app
 from fedspd.deploy.protocol.messages import Ask, Enter, Hello, Refused, Reply
+from fedspd.deploy.site import respond
 from fedspd.deploy.site.client import Client
+from fedspd.deploy.site.records import Records
 from tests.deploy.sites import Federation, ask, federation, measure, play
 from tests.deploy.test_statistics import Residuals
 
@@ -26,12 +27,10 @@ def marked(folder: Path, **run: Any) -> Federation:
 
 
 def said(made: Federation, captured: Any) -> bytes:
-    """Everything that left the site or was printed or logged: messages, Flower's state, both streams, the log."""
+    """Everything that left the site or was printed or logged: messages, both streams, the log."""
     parts: list[Any] = [made.log(), captured.out, captured.err]
     for message in made.grid.got:
         parts += [message.metadata.message_type, message.metadata.group_id, *message.content["fedspd"].values()]
-    for context in made.grid.contexts:
-        assert not context.state, "nothing is kept in Flower's context"
     return b"\n".join(part if isinstance(part, bytes) else str(part).encode() for part in parts)
 
 
@@ -47,7 +46,7 @@ def traces(made: Federation, residuals: Residuals, asked: Ask, state: Any) -> li
 
 def test_nothing_that_leaves_a_site_holds_a_record_or_the_query(tmp_path: Path, capfd: Any) -> None:
     made = marked(tmp_path, data__scaling="noisy-moments")
-    made.tell(0, Hello(1))
+    made.tell(0, Hello(2, "nonce"))
     terms = made.enter()
     measure(made, terms)
     residuals = Residuals(made, terms)
@@ -95,7 +94,7 @@ def test_the_text_of_an_error_reaches_neither_the_server_nor_the_log(
 ) -> None:
     made = marked(tmp_path)
     terms = made.enter()
-    monkeypatch.setattr(app, "Client", kind)
+    monkeypatch.setattr(respond, "Client", kind)
     answer = made.tell(0, ask(terms))
     assert answer == Refused("the site could not answer; its log says why.", final=False)
     everything = said(made, capfd.readouterr())
@@ -109,21 +108,22 @@ def test_a_file_that_cannot_be_used_is_refused_without_a_cell_of_it(tmp_path: Pa
     path = made.sites[0].parent / "records.csv"
     for line in (f"{AGE},{INCOME},red,{SECRET},x", f"{AGE},{SECRET}", f'"{SECRET}'):
         path.write_text("\n".join(["age,income,color,bought,remark", f"{AGE},{INCOME},red,yes,x", line]))
-        for request in (Hello(1), Enter(made.terms().text)):
+        for request in (Hello(2, "nonce"), Enter(made.terms().text)):
             assert made.tell(0, request) == Refused("the site could not answer; its log says why.", final=False)
     path.write_text(f"{SECRET},income,color,bought,{AGE}\n{AGE},{INCOME},red,yes,x")
-    assert isinstance(made.tell(0, Hello(1)), Refused)
+    assert isinstance(made.tell(0, Hello(2, "nonce")), Refused)
     everything = said(made, capfd.readouterr())
     assert b"row 3" in everything
     for text in (SECRET, AGE, INCOME):
         assert text.encode() not in everything
 
 
-def test_a_site_whose_own_file_is_broken_says_only_that_its_log_says_why(tmp_path: Path, capfd: Any) -> None:
+def test_a_site_whose_own_file_is_broken_says_why_to_its_own_people_alone(tmp_path: Path) -> None:
     made = federation(tmp_path)
     made.sites[0].write_text(f"[site]\nname = {SECRET}")
-    assert made.tell(0, Hello(1)) == Refused("the site could not answer; its log says why.", final=False)
-    assert "is not valid TOML" in capfd.readouterr().err
+    assert made.tell(0, Hello(2, "nonce")) == Refused("the site could not answer; its log says why.", final=False)
+    answer = respond.respond(made.sites[0], "query.hello", Hello(2, "nonce"), Records())
+    assert "is not valid TOML" in answer.line
 
 
 def test_what_a_site_stores_of_a_proved_run_is_what_it_sent(tmp_path: Path) -> None:

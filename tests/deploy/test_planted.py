@@ -113,7 +113,7 @@ def weights_beyond_the_proof_are_played(check: Callable[..., None]) -> bool:
 
 def a_difference_is_lost(kind: type[Server]) -> bool:
     """One reply is rejected: is the server's sum still the mean of what its sites have said?"""
-    with site(count=3, protected=False, deploy__fixed_draws=True, deploy__quorum=2) as made:
+    with site(count=3, protected=False, federation__fixed_draws=True, federation__quorum=2) as made:
         rejected = with_reply(lambda reply: reply._replace(upload=1e6 * reply.upload))
         made.grid.handlers[made.node(0)] = in_round(2, rejected)
         kind(made.grid, made.settings, made.said.append).run()  # pyright: ignore[reportArgumentType]

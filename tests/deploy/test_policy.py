@@ -39,7 +39,7 @@ TERMS: dict[str, tuple[dict[str, Any], str]] = {
         {"algorithm__batch_size": 40, "algorithm__sampling": "poisson"},
         "for replace-one neighbors, the run's for zero-out ones",
     ),
-    "draws that the server fixes": ({"deploy__fixed_draws": True}, "draws that a server fixes are for tests"),
+    "draws that the server fixes": ({"federation__fixed_draws": True}, "draws that a server fixes are for tests"),
     "sampling without a proof": (
         {"algorithm__batch_size": 40, "algorithm__sampling": "with-replacement"}, "for a proved guarantee",
     ),
@@ -208,7 +208,7 @@ def test_a_second_run_that_fits_in_part_is_played_until_the_budget_is_spent(tmp_
 
 def test_a_server_that_speaks_another_version_is_refused(tmp_path: Path) -> None:
     made = federation(tmp_path)
-    refused(made, made.tell(0, Hello(2)), "speaks version 1, the server 2")
+    refused(made, made.tell(0, Hello(3, "nonce")), "speaks version 2, the server 3")
 
 
 def test_one_record_does_not_decide_whether_a_site_answers(tmp_path: Path) -> None:
@@ -246,6 +246,6 @@ def test_a_run_that_was_entered_and_given_up_takes_nothing_from_the_next(tmp_pat
 
 def test_a_site_without_a_budget_takes_every_method_but_checks_what_it_is_asked_with(tmp_path: Path) -> None:
     made = federation(tmp_path, protected=False)
-    terms = made.enter(deploy__fixed_draws=True, algorithm__name="fedavg", algorithm__inverse_step=1.0)
+    terms = made.enter(federation__fixed_draws=True, algorithm__name="fedavg", algorithm__inverse_step=1.0)
     refused(made, made.tell(0, ask(terms, weights=1e15)), "finite and at most 1000")
     play(made, terms)

@@ -1,21 +1,22 @@
 """The server against sites that are silent, late, wrong or hostile: what it holds stays right."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
+from flwr.app import ConfigRecord, Error, Message, RecordDict
 
-from fedspd.deploy.app import respond
 from fedspd.deploy.protocol import wire
-from fedspd.deploy.protocol.messages import Closed, Present
+from fedspd.deploy.protocol.identity import read_identity
+from fedspd.deploy.protocol.messages import Closed, Present, signed_presence
+from fedspd.deploy.server.results import sites_of
 from fedspd.errors import InputError
+from tests.deploy.loopback import honest
 from tests.deploy.sites import Federation, federation, measure, play
 from tests.deploy.twists import Change, in_round, lost, mean_of_totals, replies_made, with_reply
 
-FIXED: dict[str, Any] = {"protected": False, "deploy__fixed_draws": True}
+FIXED: dict[str, Any] = {"protected": False, "federation__fixed_draws": True}
 
 
 def from_another_node(message: Message, answer: Message) -> Message:
@@ -43,10 +44,14 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     "of float32": (of_float32, "expected a field upload"),
     "huge": (with_reply(lambda r: r._replace(upload=r.upload * 1e6)), "rejected: its norm is"),
     "of the round before": (with_reply(lambda r: r._replace(round=1)), "rejected: it is of round 1"),
-    "sent before": (with_reply(lambda r: r._replace(charges=1)), "rejected: it is numbered 1 and 1 was merged before"),
+    "sent before": (with_reply(lambda r: r._replace(charges=1)), "rejected: it is numbered 1, and 2 to 3 can come"),
+    "of a number beyond the plan": (
+        with_reply(lambda r: r._replace(charges=4)),
+        "rejected: it is numbered 4, and 2 to 3 can come",
+    ),
     "of no number": (with_reply(lambda r: r._replace(charges=0)), "rejected: it is numbered 0"),
     "under other terms": (with_reply(lambda r: r._replace(terms="0" * 24)), "rejected: it is under other terms"),
-    "of another kind": (with_reply(lambda r: Present("site-0", 120, "digest")), "expected a field terms"),
+    "of another kind": (with_reply(lambda r: Present("site-0", 120, "digest", "0.1.0", b"")), "expected a field terms"),
     "from another node": (from_another_node, "it came from another node"),
     "Flower's error": (lambda message, answer: Message(Error(5, "crashed"), reply_to=message), "no answer: crashed"),
     "empty": (lambda message, answer: Message(RecordDict(), reply_to=message), "expected one record of fedspd"),
@@ -66,16 +71,16 @@ def test_a_reply_that_cannot_be_believed_changes_nothing_and_is_reported(what: s
     (member,) = made.saved.roster
     assert (made.saved.round, member.answered, member.acknowledged) == (1, 1, 1)
     np.testing.assert_array_equal(made.saved.server, mean_of_totals(made))
-    honest = federation(tmp_path / "honest", **FIXED)
-    made.grid.handlers[made.node(0)] = respond
-    np.testing.assert_array_equal(made.serve().server, honest.serve().server)
-    assert replies_made(made, 0) == replies_made(honest, 0) == 3
+    alike = federation(tmp_path / "honest", **FIXED)
+    made.grid.handlers[made.node(0)] = honest
+    np.testing.assert_array_equal(made.serve().server, alike.serve().server)
+    assert replies_made(made, 0) == replies_made(alike, 0) == 3
 
 
 @pytest.mark.parametrize("what", HOSTILE)
 def test_beside_honest_sites_it_is_left_out_and_the_next_difference_contains_it(what: str, tmp_path: Path) -> None:
     change, _ = HOSTILE[what]
-    made = federation(tmp_path, 3, deploy__quorum=2, **FIXED)
+    made = federation(tmp_path, 3, federation__quorum=2, **FIXED)
     made.grid.handlers[made.node(0)] = in_round(2, change)
     finished = made.serve()
     np.testing.assert_allclose(finished.server, mean_of_totals(made), rtol=0, atol=1e-14)
@@ -85,7 +90,7 @@ def test_beside_honest_sites_it_is_left_out_and_the_next_difference_contains_it(
 
 
 def test_the_servers_sum_is_the_mean_of_all_sites_totals_whoever_is_missing(tmp_path: Path) -> None:
-    made = federation(tmp_path, 4, run__rounds=6, deploy__quorum=2, **FIXED)
+    made = federation(tmp_path, 4, run__rounds=6, federation__quorum=2, **FIXED)
     made.grid.handlers[made.node(0)] = in_round(6, lost)  # the last one: nothing comes after it
     made.grid.handlers[made.node(1)] = in_round(3, with_reply(lambda reply: reply._replace(upload=reply.upload * 1e6)))
     server = made.server()
@@ -100,7 +105,7 @@ def test_the_servers_sum_is_the_mean_of_all_sites_totals_whoever_is_missing(tmp_
 
 
 def test_a_late_answer_is_dropped_by_name_and_the_next_difference_contains_it(tmp_path: Path) -> None:
-    made = federation(tmp_path, 3, deploy__quorum=2, **FIXED)
+    made = federation(tmp_path, 3, federation__quorum=2, **FIXED)
     server = made.server()
     made.grid.late = {made.node(0)}
     server._round()
@@ -113,27 +118,68 @@ def test_a_late_answer_is_dropped_by_name_and_the_next_difference_contains_it(tm
 
 
 def test_a_site_that_is_offline_at_the_start_is_not_waited_for_beyond_the_time(tmp_path: Path) -> None:
-    made = federation(tmp_path, 3, deploy__quorum=2, deploy__start_seconds=0.2, **FIXED)
+    made = federation(tmp_path, 3, federation__quorum=2, federation__start_seconds=0.2, **FIXED)
     made.grid.offline = {made.node(1)}
     assert [member.site for member in made.serve().roster] == ["site-0", "site-2"]
 
 
 def test_too_few_sites_at_the_start_stop_the_run_before_anything_is_spent(tmp_path: Path) -> None:
-    made = federation(tmp_path, 3, deploy__quorum=2, deploy__start_seconds=0.2)
+    made = federation(tmp_path, 3, federation__quorum=2, federation__start_seconds=0.2)
     made.grid.offline = {made.node(1), made.node(2)}
-    with pytest.raises(InputError, match=r"expected at least deploy\.quorum = 2 sites that agree, got 1"):
+    with pytest.raises(InputError, match=r"expected at least federation\.quorum = 2 sites that agree, got 1"):
         made.serve()
     assert made.charges() == 0
     assert not made.settings.folder.exists()
 
 
-def test_of_two_nodes_with_one_name_the_second_is_left_out(tmp_path: Path) -> None:
-    made = federation(tmp_path, 2, deploy__start_seconds=0.2)
-    made.sites[1].write_text(made.sites[1].read_text().replace("site-1", "site-0"))
+def claiming(**changes: Any) -> Any:
+    """A site that says something else of itself than it should, signed or not."""
+
+    def handler(message: Message, path: Path) -> Message:
+        answer = honest(message, path)
+        present = wire.read_answer(answer, message.metadata.message_type)
+        if not isinstance(present, Present):
+            return answer
+        present = present._replace(**changes)
+        if "signature" not in changes:
+            parts = signed_presence(present, wire.read_request(message).nonce)
+            present = present._replace(signature=read_identity(path.parent / "site.key").sign("present", *parts))
+        return wire.answer(message, present)
+
+    return handler
+
+
+CLAIMS: dict[str, tuple[dict[str, Any], str]] = {
+    "another site's name": ({"site": "site-0"}, "it calls itself 'site-0', its key is that of 'site-1'"),
+    "no records": ({"records": 0}, "it claims 0 records, and federation.toml believes 1 to 10000000 of it"),
+    "2^31 records": ({"records": 2**31}, "it claims 2147483648 records"),
+    "2^63-1 records": ({"records": 2**63 - 1}, "it claims 9223372036854775807 records"),
+    "one more than the operator believes": ({"records": 10_000_001}, "it claims 10000001 records"),
+    "a negative number of records": ({"records": -1}, "it claims -1 records"),
+    "without its signature": ({"signature": b"0" * 64}, "what it says is not signed by its key"),
+    "another version": ({"program": "9.9"}, "it runs fedspd 9.9, the server"),
+    "another schema": ({"schema": "0" * 16}, "its schema is 0000000000000000, the run's is"),
+}
+
+
+@pytest.mark.parametrize("what", CLAIMS)
+def test_a_claim_that_would_steer_the_run_leaves_its_site_out(what: str, tmp_path: Path) -> None:
+    changes, why = CLAIMS[what]
+    made = federation(tmp_path, 2, federation__start_seconds=0.2)
+    made.grid.handlers[made.node(1)] = claiming(**changes)
     finished = made.serve()
-    assert [member.node for member in finished.roster] == [made.node(0)]
-    assert f"node {made.node(1)} is left out: it calls itself 'site-0', as another one does" in made.said
+    assert [member.site for member in finished.roster] == ["site-0"]
+    assert any(line.startswith(f"site-1 is left out: {why}") for line in made.said), made.said
     assert [made.charges(0), made.charges(1)] == [3, 0]
+
+
+def test_a_claim_within_the_operators_bound_is_believed(tmp_path: Path) -> None:
+    made = federation(tmp_path, 2, federation__start_seconds=0.2)
+    made.seat = {"most_records": 127}  # site-1 has 127, site-0 has 120
+    assert [member.records for member in made.serve().roster] == [120, 127]
+    made = federation(tmp_path / "below", 2, federation__start_seconds=0.2)
+    made.seat = {"most_records": 126}
+    assert [member.site for member in made.serve().roster] == ["site-0"]
 
 
 def test_a_site_that_refuses_the_terms_is_left_out_and_the_others_share_new_ones(tmp_path: Path) -> None:
@@ -146,20 +192,12 @@ def test_a_site_that_refuses_the_terms_is_left_out_and_the_others_share_new_ones
     assert [made.charges(place) for place in range(3)] == [6, 6, 0]
 
 
-def test_a_site_with_another_schema_or_no_records_is_left_out(tmp_path: Path) -> None:
-    made = federation(tmp_path, 3, deploy__start_seconds=0.2)
+def test_a_site_with_another_schema_is_left_out(tmp_path: Path) -> None:
+    made = federation(tmp_path, 2, federation__start_seconds=0.2)
     schema = made.sites[0].parent / "schema.toml"
     schema.write_text(schema.read_text().replace("100]", "99]"))
-
-    def empty(message: Message, context: Context) -> Message:
-        answer = respond(message, context)
-        present = wire.read_answer(answer, message.metadata.message_type)
-        return wire.answer(message, present._replace(records=0)) if isinstance(present, Present) else answer
-
-    made.grid.handlers[made.node(1)] = empty
-    assert [member.site for member in made.serve().roster] == ["site-2"]
+    assert [member.site for member in made.serve().roster] == ["site-1"]
     assert any(line.startswith("site-0 is left out: its schema is") for line in made.said)
-    assert f"node {made.node(1)} is left out: it holds no records" in made.said
 
 
 def spend(made: Federation, place: int, rounds: int) -> None:
@@ -187,13 +225,13 @@ def test_when_all_sites_are_retired_the_run_ends_and_says_so(tmp_path: Path) -> 
     finished = made.serve()
     assert "the run ends after round 1: 0 sites may still take part" in made.said
     assert (finished.round, finished.finished) == (1, True)
-    stated = json.loads((made.settings.folder / "statement.json").read_text())
-    assert (stated["rounds"], stated["rounds_planned"]) == (1, 3)
-    assert {site["retired"] for site in stated["sites"]} == {"the site's budget is spent."}
+    assert made.run is not None
+    assert (made.run.summary["rounds"], made.run.summary["rounds_planned"]) == (1, 3)
+    assert {site["retired"] for site in sites_of(finished)} == {"the site's budget is spent."}
 
 
 def test_too_few_answers_stop_the_run_and_nothing_of_the_round_is_merged(tmp_path: Path) -> None:
-    made = federation(tmp_path, 3, deploy__quorum=2)
+    made = federation(tmp_path, 3, federation__quorum=2)
     server = made.server()
     server._round()
     before = made.saved
@@ -206,7 +244,7 @@ def test_too_few_answers_stop_the_run_and_nothing_of_the_round_is_merged(tmp_pat
 
 
 def test_moments_come_first_and_who_does_not_release_them_may_still_play(tmp_path: Path) -> None:
-    made = federation(tmp_path, 3, data__scaling="noisy-moments", deploy__quorum=2)
+    made = federation(tmp_path, 3, data__scaling="noisy-moments", federation__quorum=2)
     server = made.server()
     made.grid.silent = {made.node(0)}
     server._measure()
@@ -221,10 +259,10 @@ def test_moments_come_first_and_who_does_not_release_them_may_still_play(tmp_pat
 
 @pytest.mark.parametrize("sums", [np.nan, 1e300])
 def test_moments_that_cannot_be_believed_are_left_out(sums: float, tmp_path: Path) -> None:
-    made = federation(tmp_path, 2, data__scaling="noisy-moments", deploy__quorum=1)
+    made = federation(tmp_path, 2, data__scaling="noisy-moments", federation__quorum=1)
 
-    def wild(message: Message, context: Context) -> Message:
-        answer = respond(message, context)
+    def wild(message: Message, path: Path) -> Message:
+        answer = honest(message, path)
         if message.metadata.message_type != "train.measure":
             return answer
         moments = wire.read_answer(answer, "train.measure")
@@ -248,25 +286,37 @@ def test_a_run_ends_when_fewer_sites_may_take_part_than_it_wants(tmp_path: Path)
 def test_a_statement_of_fewer_charges_than_were_seen_is_not_believed(tmp_path: Path) -> None:
     made = federation(tmp_path, 2)
 
-    def liar(message: Message, context: Context) -> Message:
-        answer = respond(message, context)
+    def liar(message: Message, path: Path) -> Message:
+        answer = honest(message, path)
         if message.metadata.message_type != "query.close":
             return answer
         return wire.answer(message, Closed(wire.read_request(message).terms, -5, float("inf")))
 
     made.grid.handlers[made.node(0)] = liar
-    assert [member.charges for member in made.serve().roster] == [3, 3]
-    text = (made.settings.folder / "statement.json").read_text()
-    assert [site["charges"] for site in json.loads(text, parse_constant=pytest.fail)["sites"]] == [3, 3]
+    assert [site["charges"] for site in sites_of(made.serve())] == [3, 3]
+
+
+def test_a_statement_of_more_charges_than_were_planned_is_not_believed(tmp_path: Path) -> None:
+    made = federation(tmp_path, 2)
+
+    def liar(message: Message, path: Path) -> Message:
+        answer = honest(message, path)
+        if message.metadata.message_type != "query.close":
+            return answer
+        return wire.answer(message, Closed(wire.read_request(message).terms, 2**60, 0.5))
+
+    made.grid.handlers[made.node(0)] = liar
+    assert [site["charges"] for site in sites_of(made.serve())] == [3, 3]
 
 
 def test_the_statement_says_what_every_site_was_charged_and_the_ledgers_agree(tmp_path: Path) -> None:
     made = federation(tmp_path, 2, data__scaling="noisy-moments")
     finished = made.serve()
-    stated = json.loads((made.settings.folder / "statement.json").read_text())
+    assert made.run is not None
+    stated = made.run.summary
     assert (stated["guarantee"], stated["epsilon"], stated["relation"]) == ("proved", 1.0, "replace-one")
-    for place, site in enumerate(stated["sites"]):
+    for place, site in enumerate(sites_of(finished)):
         assert site["charges"] == made.charges(place) == 4
         assert 0.99 < site["epsilon"] <= 1.0
-    assert finished.history[-1]["epsilon_max"] == pytest.approx(stated["sites"][0]["epsilon"], rel=1e-9)
+    assert finished.history[-1]["epsilon_max"] == pytest.approx(sites_of(finished)[0]["epsilon"], rel=1e-9)
     assert measure(made, made.terms(0)).reason == "the site has not entered a run under these terms."

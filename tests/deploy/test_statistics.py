@@ -11,7 +11,7 @@ from scipy import stats
 from fedspd.data import Shards, Table, finish, read_table
 from fedspd.deploy.protocol.messages import Ask
 from fedspd.deploy.protocol.terms import Terms, columns_of
-from fedspd.deploy.site.local import _records, measure, moments_scale, round_scale
+from fedspd.deploy.site.local import _drawn, measure, moments_scale, round_scale
 from fedspd.deploy.site.memory import from_bytes
 from fedspd.engine.batches import gather_batches
 from fedspd.typing import Query
@@ -112,7 +112,7 @@ def test_every_batch_is_drawn_afresh_and_every_record_is_as_likely(tmp_path: Pat
     made = federation(tmp_path)
     terms = made.terms(algorithm__batch_size=20, algorithm__local_steps=2, algorithm__inverse_step=2.0)
     agreed = terms.agreed(made.schema)
-    drawn = [_records(terms, agreed, 1, 120).reshape(-1) for _ in range(3000)]
+    drawn = [_drawn(terms, agreed, 1, 120).reshape(-1) for _ in range(3000)]
     assert all(len(np.unique(records)) == 40 for records in drawn)
     assert len({np.sort(records).tobytes() for records in drawn}) == 3000
     counts = np.bincount(np.concatenate(drawn), minlength=120)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedspd.deploy.site.store import Run, Store, Stored
+from fedspd.deploy.site.store import Approval, Intent, Run, Store, Stored, create_store
 from fedspd.errors import InputError
 from tests.privacy.ledger.crashes import fork
 
@@ -17,6 +17,7 @@ FIRST = Stored(1, 1, "asked", b"upload", b"total")
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
+    create_store(tmp_path / "store.db", "north", "mark")
     return tmp_path / "store.db"
 
 
@@ -98,5 +99,71 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     path.write_text("no database, but much longer than the name of one" * 10)
     with pytest.raises(InputError, match="expected a site's store"):
         Store(path)
-    with pytest.raises(InputError, match="expected a site's store"):
-        Store(tmp_path / "no folder" / "store.db")
+    with pytest.raises(InputError, match="expected a place for the site's store"):
+        create_store(tmp_path / "no folder" / "store.db", "north", "mark")
+
+
+def test_a_store_is_never_made_by_opening_it(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="got no file; restore it, or let `fedspd deploy join` make a new one"):
+        Store(tmp_path / "store.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_store_is_not_made_in_the_place_of_the_first(path: Path) -> None:
+    with pytest.raises(InputError, match="File exists"):
+        create_store(path, "south", "mark")
+    with Store(path) as store:
+        assert store.site() == ("north", "mark")
+
+
+def test_a_store_and_its_companions_are_the_owners_alone(path: Path) -> None:
+    with Store(path) as store, store.turn():
+        store.enter(RUN)
+        found = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+    assert found.keys() >= {"store.db", "store.db-wal", "store.db-shm", "store.db.lock"}
+    assert set(found.values()) == {0o600}
+
+
+def test_what_was_settled_stays_when_the_turn_fails_later(path: Path) -> None:
+    def fail(store: Store) -> None:
+        with store.turn():
+            store.intend(Intent("run-1", 1, "fedspd", 7))
+            store.settle()
+            store.enter(RUN)
+            raise RuntimeError("in the middle")
+
+    with Store(path) as store:
+        with pytest.raises(RuntimeError, match="in the middle"):
+            fail(store)
+        assert store.intent() == Intent("run-1", 1, "fedspd", 7)
+        assert store.runs() == []
+
+
+def test_nobody_gets_a_turn_while_another_has_settled_in_the_middle_of_its_own(path: Path) -> None:
+    listen, tell = os.pipe()
+
+    def work() -> None:
+        os.read(listen, 1)
+        with Store(path) as store, store.turn():
+            assert store.intent() is None, "the other turn was over"
+
+    child = fork(work)
+    with Store(path) as store:
+        with store.turn():
+            store.intend(Intent("run-1", 1, "fedspd", 7))
+            store.settle()
+            os.write(tell, b"1")
+            time.sleep(0.2)
+            store.intend(None)
+        _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    os.close(listen)
+    os.close(tell)
+
+
+def test_what_a_person_was_asked_and_said_is_remembered(path: Path) -> None:
+    with Store(path) as store, store.turn():
+        store.approve(Approval("run-1", "terms", approved=False))
+        store.approve(Approval("run-1", "terms", approved=True))
+        assert store.approvals() == [Approval("run-1", "terms", approved=True)]
+        assert (store.approval("run-1"), store.approval("run-2")) == (Approval("run-1", "terms", approved=True), None)

@@ -50,7 +50,7 @@ def same(left: Any, right: Any) -> None:
 
 
 def request(kind: str = "train.play") -> Message:
-    return wire.request(7, kind, REQUESTS["query.hello"](1), 60.0, "test")
+    return wire.request(7, kind, REQUESTS["query.hello"](2, "nonce"), 60.0, "test")
 
 
 @given(contents(REQUESTS))
@@ -127,7 +127,7 @@ def test_flowers_errors_are_refused() -> None:
 
 def test_the_answer_to_another_question_is_no_answer_to_this_one() -> None:
     with pytest.raises(InputError, match="expected a field"):
-        wire.read_answer(wire.answer(request("query.hello"), Present("site", 3, "digest")), "train.play")
+        wire.read_answer(wire.answer(request("query.hello"), Present("site", 3, "digest", "0.1.0", b"")), "train.play")
 
 
 def test_only_float64_and_uint64_travel() -> None:

@@ -1,15 +1,15 @@
 """Sites that misbehave, and what a server must hold whatever they do."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.app import Context, Message
+from flwr.app import Message
 
-from fedspd.deploy.app import respond
 from fedspd.deploy.protocol import wire
 from fedspd.deploy.protocol.messages import Ask, Reply
-from tests.deploy.loopback import Handler
+from tests.deploy.loopback import Handler, honest
 from tests.deploy.sites import Federation
 
 Change = Callable[[Message, Message], Message | None]
@@ -19,8 +19,8 @@ Change = Callable[[Message, Message], Message | None]
 def in_round(round: int, change: Change) -> Handler:
     """A site that is honest but in one round."""
 
-    def handler(message: Message, context: Context) -> Message | None:
-        answer = respond(message, context)
+    def handler(message: Message, path: Path) -> Message | None:
+        answer = honest(message, path)
         asked = wire.read_request(message)
         return change(message, answer) if isinstance(asked, Ask) and asked.round == round else answer
 

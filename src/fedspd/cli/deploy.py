@@ -1,5 +1,6 @@
-"""The commands `deploy init`, `deploy keys` and `deploy report`."""
+"""The commands of an operator, `deploy init|add|renew|server|stop|report`, and of a site, `join|check|site|approve`."""
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -11,25 +12,9 @@ from fedspd.cli.events import AsJson
 from fedspd.errors import InputError
 
 out = Console(soft_wrap=True)
-INIT_EXAMPLES = """
-Examples:
-
-- `fedspd deploy init adult --sites 5`
-
-- `fedspd deploy init hospitals --sites 3 --schema schema.toml --epsilon 0.5 --aggregation secure`
-"""
-KEYS_EXAMPLES = """
-Examples:
-
-- `fedspd deploy keys keys --host fl.example.org --site north --site south`
-"""
-REPORT_EXAMPLES = """
-Examples:
-
-- `fedspd deploy report adult`
-
-- `fedspd deploy report adult --json`
-"""
+SiteFile = Annotated[Path, typer.Argument(metavar="SITE.TOML", help="the site's file")]
+FederationFile = Annotated[Path, typer.Argument(metavar="FEDERATION.TOML", help="the federation's file")]
+Host = Annotated[list[str] | None, typer.Option(help="name or address that sites call the server by; repeatable")]
 
 
 class Aggregation(StrEnum):
@@ -42,15 +27,32 @@ class Aggregation(StrEnum):
 def register(app: typer.Typer) -> None:
     """Add the commands of this module to the program's."""
     deploy = typer.Typer(no_args_is_help=True, help="Run between real sites, on Flower.")
-    deploy.command(epilog=INIT_EXAMPLES)(init)
-    deploy.command(epilog=KEYS_EXAMPLES)(keys)
-    deploy.command(epilog=REPORT_EXAMPLES)(report)
+    for command, examples in (
+        (
+            init,
+            ("init adult --sites 5", "init wards --site north --site south --host fl.example.org --schema schema.toml"),
+        ),
+        (add, ("add wards/federation.toml north north.pub",)),
+        (renew, ("renew wards/federation.toml --host fl.example.org", "renew wards/federation.toml --switch")),
+        (server, ("server wards/federation.toml", "server wards/federation.toml --set federation.folder=second")),
+        (stop, ("stop wards/federation.toml",)),
+        (report, ("report wards/federation.toml", "report wards/federation.toml --json")),
+        (join, ("join site.toml",)),
+        (check, ("check site.toml", "check site.toml --json")),
+        (site, ("site site.toml",)),
+        (approve, ("approve site.toml", "approve site.toml --yes wards-3fa2c1")),
+    ):
+        listed = "\n\n".join(f"- `fedspd deploy {example}`" for example in examples)
+        deploy.command(epilog=f"Examples:\n\n{listed}\n")(command)
     app.add_typer(deploy, name="deploy")
 
 
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="a new folder")],
-    sites: Annotated[int, typer.Option(help="how many sites take part")] = 5,
+    sites: Annotated[int | None, typer.Option(help="so many sites, named site-1, site-2, ...")] = None,
+    site: Annotated[list[str] | None, typer.Option(help="name of a site, in place of --sites; repeatable")] = None,
+    host: Host = None,
+    port: Annotated[int, typer.Option(help="port that sites connect to", min=1, max=65535)] = 9092,
     schema: Annotated[
         Path | None, typer.Option(help="what the sites' columns mean; default: Adult, dealt out to the sites")
     ] = None,
@@ -59,60 +61,188 @@ def init(
     aggregation: Annotated[
         Aggregation, typer.Option(help="secure: the server sees sums of uploads only")
     ] = Aggregation.PLAIN,
+    own_keys: Annotated[bool, typer.Option(help="sites make their own keys and send the public half")] = False,
 ) -> None:
-    """Write a Flower app, its run settings, and a folder for each site to take home."""
+    """Write a federation: the server's settings and certificates, and an archive for each site to take home."""
     _require_flower()
-    from fedspd.deploy.setup.init import Plan, write_app
+    from fedspd.deploy.setup.init import MOST_SITES, Plan, write_federation
+    from fedspd.deploy.setup.keys import LOOPBACK
 
-    homes = write_app(Plan(folder, sites, schema, epsilon, delta, aggregation.value))
-    out.print(f"Written to {folder}: pyproject.toml has the run's settings, schema.toml the columns.", highlight=False)
-    for home in homes:
-        data = "with its part of Adult" if schema is None else f"put its records into {home / 'records.csv'}"
-        out.print(f"  {home.name}: {home / 'site.toml'}, {data}", highlight=False, markup=False)
-    out.print("Next: docs/deploy.md, or `make demo-deploy` to see it run on this machine.", highlight=False)
+    if (sites is None) == (not site):
+        raise InputError("expected either --sites or one --site for each site, got both or none; give one of the two.")
+    if sites is not None and not 1 <= sites <= MOST_SITES:
+        raise InputError(f"expected 1 to {MOST_SITES} sites, got {sites}; change --sites.")
+    names = tuple(site or (f"site-{number}" for number in range(1, (sites or 0) + 1)))
+    hosts = tuple(host or LOOPBACK)
+    kits = write_federation(Plan(folder, names, schema, epsilon, delta, aggregation.value, hosts, port, own_keys))
+    say(f"Written to {folder}: federation.toml, schema.toml, members.toml, keys/ and an archive for each site:")
+    for kit in kits:
+        say(f"  {kit.relative_to(folder.resolve())}")
+    say(f"Hand each site its archive, which says how to go on. Then: fedspd deploy server {folder / 'federation.toml'}")
 
 
-def keys(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="where to write them")],
-    host: Annotated[
-        list[str] | None, typer.Option(help="name or address of the SuperLink's machine; repeatable")
+def add(
+    file: FederationFile,
+    name: Annotated[str, typer.Argument(metavar="SITE", help="the site's name")],
+    key: Annotated[Path, typer.Argument(metavar="KEY.PUB", help="its public key, as `deploy join` made it")],
+) -> None:
+    """Enter the public key that a site has made for itself."""
+    _require_flower()
+    from fedspd.deploy.setup.change import add_key
+
+    say(f"{name}: {add_key(file, name, key)}. Compare it with what the site reads out to you.")
+
+
+def renew(
+    file: FederationFile,
+    host: Host = None,
+    switch: Annotated[bool, typer.Option(help="use the new certificate from the next start on")] = False,
+) -> None:
+    """Make the next certificate, hand out what trusts both, and switch when all sites have it."""
+    _require_flower()
+    from fedspd.deploy.setup import change
+
+    if switch:
+        if host:
+            raise InputError("expected --host with the new certificate, got it with --switch; leave one of them out.")
+        change.switch(file)
+        say("Switched. Restart the server; hand sites the new keys/ca.pem at your leisure.")
+        return
+    both = change.renew(file, tuple(host or ()))
+    say(f"Made. Hand {both} to every site, as its ca.pem; when all have it: fedspd deploy renew {file} --switch")
+
+
+def server(
+    file: FederationFile,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="override a setting; repeatable")
     ] = None,
-    site: Annotated[list[str] | None, typer.Option(help="a site that gets a key of its own; repeatable")] = None,
-) -> None:
-    """Write TLS certificates for the SuperLink and a key for each SuperNode, without an authority of your own."""
-    _require_flower()
-    from fedspd.deploy.setup.keys import LOOPBACK, write_certificates, write_node_key
-
-    files = write_certificates(folder, tuple(dict.fromkeys([*(host or []), *LOOPBACK])))
-    out.print(f"{files.authority}: for everyone", highlight=False)
-    out.print(f"{files.server}, {files.server_key}: for the SuperLink alone", highlight=False)
-    for name in site or []:
-        key = write_node_key(folder, name)
-        out.print(f"{key.private}: for {name} alone; register {key.public}", highlight=False)
-
-
-def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="what `deploy init` wrote")],
     as_json: AsJson = False,
 ) -> None:
+    """Wait for the sites, lead a run, resume one that was cut off; ends with a run folder as `fedspd run` does."""
+    _require_flower()
+    from fedspd import config as configuration
+    from fedspd import report as reports
+    from fedspd.deploy.server.results import rounds_of, sites_of, table
+    from fedspd.deploy.server.run import RESULTS
+    from fedspd.deploy.server.serve import Interrupted, led
+    from fedspd.deploy.server.settings import read_federation
+    from fedspd.results import RunFolder, to_json
+
+    federation = read_federation(file, dict(configuration.parse_override(text) for text in settings or []))
+    target = federation.folder / RESULTS
+    try:
+        with led(federation, _say_to_stderr if as_json else say) as finished, RunFolder(target).staged() as folder:
+            reports.save_run(finished.run, folder)
+            sites = sites_of(finished.checkpoint)
+            (folder / "sites.json").write_text(to_json(sites) + "\n")
+            (folder / "rounds.csv").write_text(rounds_of(finished.checkpoint))
+    except Interrupted as stopped:
+        say(f"\n{stopped}")
+        raise typer.Exit(130) from None
+    if as_json:
+        print(to_json({**finished.run.summary, "sites": sites, "folder": str(target)}))
+        return
+    out.print(reports.summary_table(finished.run.summary))
+    say(f"\n{table(sites)}")
+    out.print(f"\nPrivacy: {reports.privacy_statement(finished.run.summary)}")
+    say(f"\nWritten to {target}")
+
+
+def stop(file: FederationFile) -> None:
+    """End the server of a federation; the run can go on later."""
+    _require_flower()
+    from fedspd.deploy.server.lock import stop as stop_server
+    from fedspd.deploy.server.settings import read_federation
+
+    say(stop_server(read_federation(file).folder))
+
+
+def report(file: FederationFile, as_json: AsJson = False) -> None:
     """Print what a finished run claims, what it reached, and what each site was charged."""
     _require_flower()
     import json
 
+    from fedspd import report as reports
     from fedspd.deploy.server.results import table
+    from fedspd.deploy.server.run import RESULTS
+    from fedspd.deploy.server.settings import read_federation
+    from fedspd.results import to_json
 
-    path = folder / "server" / "statement.json"
+    folder = read_federation(file).folder / RESULTS
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(
-            f"expected the statement of a finished run at {path}, got '{error.strerror}'; finish the run first."
-        ) from None
-    print(text.rstrip() if as_json else table(json.loads(text)))
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        sites = json.loads((folder / "sites.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"expected a finished run in {folder}, got '{error}'; finish the run first.") from None
+    if as_json:
+        print(to_json({**summary, "sites": sites}))
+        return
+    out.print(reports.summary_table(summary))
+    say(f"\n{table(sites)}")
+    out.print(f"\nPrivacy: {reports.privacy_statement(summary)}")
+
+
+def join(file: SiteFile) -> None:
+    """Once, at a site: make its ledger and store, and its key where it has none."""
+    _require_flower()
+    from fedspd.deploy.site.join import join as join_federation
+
+    join_federation(file, say)
+
+
+def check(file: SiteFile, as_json: AsJson = False) -> None:
+    """Look at everything that must be right at a site, before any run; nothing is spent."""
+    _require_flower()
+    from fedspd.deploy.site.check import check_site
+    from fedspd.results import to_json
+
+    found = []
+    for one in check_site(file):
+        found.append(one)
+        if not as_json:
+            say(f"{'ok ' if one.good else 'BAD'}  {one.what:<12} {one.told}")
+    if as_json:
+        print(to_json([one._asdict() for one in found]))
+    if not all(one.good for one in found):
+        raise typer.Exit(2)
+
+
+def site(file: SiteFile) -> None:
+    """Be a site: connect to the server and answer it, within the budget and policy of the site's file."""
+    _require_flower()
+    from fedspd.deploy.site.serve import serve_site
+
+    serve_site(file, say)
+
+
+def approve(
+    file: SiteFile,
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help="the run to confirm; default: all that wait")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="confirm without asking")] = False,
+) -> None:
+    """Read the terms of runs that wait for a person, and confirm them or not."""
+    _require_flower()
+    from fedspd.deploy.site.approval import answer_question, waiting
+
+    for asked in waiting(file, run):
+        say(asked.terms)
+        if yes or typer.confirm(f"Take part in {asked.run}?"):
+            answer_question(file, asked.run)
+            say(f"{asked.run}: confirmed; the site answers when the server asks again.")
+
+
+def say(line: str) -> None:
+    """Print a line at once, as it is."""
+    out.print(line, highlight=False, markup=False)
+
+
+def _say_to_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _require_flower() -> None:
-    from importlib.util import find_spec
+    from fedspd.deploy.flower import quiet, require_flower
 
-    if find_spec("flwr") is None:
-        raise InputError('deployment needs Flower, got none; pip install "fedspd[flower]".')
+    require_flower()
+    quiet()

@@ -41,6 +41,13 @@ def read_table(path: str | Path, schema: Schema) -> Table:
     return Table(unit(encode(cells, schema), schema), labels, schema.columns, schema.classes)
 
 
+def read_cells(path: str | Path, schema: Schema) -> dict[str, tuple[str, ...]]:
+    """The text of every cell of the declared inputs, by column."""
+    header, rows, _ = _rows(path)
+    places, columns = _places(path, header, schema), [*zip(*rows, strict=True)]
+    return {column.name: columns[places[column.name]] for column in schema.inputs}
+
+
 def encode(cells: Mapping[str, np.ndarray], schema: Schema) -> Matrix:
     """Features before they are scaled: numbers within their bounds, or their logarithms, and levels as 0 or 1.
 

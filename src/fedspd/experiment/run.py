@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,9 @@ class Run:
     average: np.ndarray  # over the last rounds
     columns: tuple[str, ...]
     classes: tuple[str, ...]
+    scaling: Mapping[str, np.ndarray] = field(
+        default_factory=dict
+    )  # released `mean` and `deviation`, where it is known
 
 
 def run(

@@ -12,8 +12,9 @@ from fedspd.engine.diagnostics import accuracies, losses
 from fedspd.experiment.build import Experiment
 from fedspd.privacy import ProvedPlan, PublishedPlan
 from fedspd.privacy.accounting import spent
-from fedspd.results import COLUMNS
+from fedspd.results import COLUMNS, History
 
+AnyPlan = ProvedPlan | PublishedPlan
 NUMBER = 8  # bytes of one uploaded number
 ADVERSARY = "anyone who sees every upload and every model, the server included"
 ADVERSARIES = {"dp-aadmm": "anyone who sees the sum of a round's uploads, never one of them"}
@@ -36,7 +37,14 @@ def summarize(
     columns, outputs = shards.features.shape[1], algorithm.objective.loss.outputs
     return {
         "algorithm": experiment.config.algorithm.name,
-        **_privacy(experiment, outcome),
+        **stated_privacy(
+            experiment.config.algorithm.name,
+            experiment.plan,
+            algorithm,
+            history,
+            len(shards.labels) / shards.clients,
+            simulation.expected_participations,
+        ),
         "rounds": len(outcome.models),
         "rounds_planned": simulation.rounds,
         "stopped": _stopped(experiment, outcome),
@@ -53,7 +61,7 @@ def summarize(
         "test_accuracy_average": float(accuracies(algorithm.objective.loss, simulation.test, average[None])[0]),
         "majority_accuracy": float(np.bincount(simulation.test.labels).max() / len(simulation.test)),
         "test_loss": float(np.mean(losses(algorithm.objective.loss, simulation.test, outcome.weights))),
-        "bytes_uploaded": NUMBER * _reply_size(algorithm, columns, outputs) * int(history["participants"].sum()),
+        "bytes_uploaded": NUMBER * reply_size(algorithm, columns, outputs) * int(history["participants"].sum()),
         "objective": history.last("objective"),
         "alfv": history.last("alfv"),
         "consensus_error": history.last("consensus_error"),
@@ -66,13 +74,24 @@ def summarize(
     }
 
 
-def _reply_size(algorithm: Algorithm, columns: int, outputs: int) -> int:
+def reply_size(algorithm: Algorithm, columns: int, outputs: int) -> int:
     """Numbers that a client uploads in a round."""
     return algorithm.start(np.zeros((1, columns, outputs)))[2].size
 
 
-def _privacy(experiment: Experiment, outcome: Outcome) -> dict[str, Any]:
-    plan, history, method = experiment.plan, outcome.history, experiment.simulation.algorithm
+def stated_privacy(
+    name: str, plan: AnyPlan, method: Algorithm, history: History, records: float, participations: float
+) -> dict[str, Any]:
+    """What a run states about privacy, simulated or between real sites.
+
+    Args:
+        name: of the method.
+        plan: its noise and events.
+        method: itself.
+        history: what was spent by round.
+        records: of a client, on average.
+        participations: of a client, as many as are expected.
+    """
     common = {
         "guarantee": plan.guarantee,
         "delta": plan.delta,
@@ -81,13 +100,13 @@ def _privacy(experiment: Experiment, outcome: Outcome) -> dict[str, Any]:
         "sampling": plan.sampling,
         "mechanism": MECHANISMS[plan.law] + (IN_OBJECTIVES if isinstance(method, PerturbsObjective) else ""),
         "conversion": CONVERSIONS.get(plan.guarantee) if plan.law == "laplace" else None,
-        "adversary": ADVERSARIES.get(experiment.config.algorithm.name, ADVERSARY),
+        "adversary": ADVERSARIES.get(name, ADVERSARY),
         "epsilon_spent_max": history.last("epsilon_max"),
         "epsilon_spent_mean": history.last("epsilon_mean"),
     }
     if isinstance(plan, ProvedPlan):
         return common | _proved(plan)
-    return common | _published(experiment, plan)
+    return common | _published(name, plan, records, participations)
 
 
 def _proved(plan: ProvedPlan) -> dict[str, Any]:
@@ -106,14 +125,12 @@ def _proved(plan: ProvedPlan) -> dict[str, Any]:
     }
 
 
-def _published(experiment: Experiment, plan: PublishedPlan) -> dict[str, Any]:
+def _published(name: str, plan: PublishedPlan, records: float, participations: float) -> dict[str, Any]:
     """What the paper would state: Theorem 1 at the average shard and p T participations."""
-    simulation = experiment.simulation
-    shards = simulation.shards
     return {
-        "epsilon": float(plan.stated(len(shards.labels) / shards.clients, simulation.expected_participations)),
+        "epsilon": float(plan.stated(records, participations)),
         "epsilon_proved": None,
-        "unproved_because": METHODS[experiment.config.algorithm.name].caveat,
+        "unproved_because": METHODS[name].caveat,
         "epsilon_per_round": plan.epsilon_per_round,
         "noise_multiplier": plan.noise_multiplier,
         "accountant": "published",

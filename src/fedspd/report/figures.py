@@ -30,9 +30,10 @@ def run_charts(summary: Mapping[str, Any], history: History | Mapping[str, np.nd
     """Test accuracy, augmented Lagrangian and privacy spent against rounds."""
     rounds = tuple(history["round"])
     stated = summary["epsilon"] if summary["guarantee"] != "none" else None
+    majority = summary["majority_accuracy"]  # unknown where there is no test set
     accuracy = Chart(
         "Test accuracy", ROUND, "%", (Series("test accuracy", rounds, tuple(100 * history["test_accuracy"])),),
-        references=(("majority class", 100 * summary["majority_accuracy"]),),
+        references=(("majority class", 100 * majority),) if majority is not None and math.isfinite(majority) else (),
     )  # fmt: skip
     lagrangian = Chart(
         "Augmented Lagrangian (ALFV)", ROUND, "sum over clients", (Series("ALFV", rounds, tuple(history["alfv"])),),
@@ -57,7 +58,13 @@ def run_figure(run: Run) -> "Figure":
         f"{method_label(name, name)}: {summary['clients']} clients, {summary['participants']} per round, "
         f"seed {summary['seed']}"
     )
-    return draw(run_charts(summary, run.history), title)
+    known = [chart for chart in run_charts(summary, run.history) if _has_values(chart)]
+    return draw(known, title)
+
+
+def _has_values(chart: Chart) -> bool:
+    """Whether there is anything to draw: between real sites nobody knows a simulator's diagnostics."""
+    return any(value is not None and math.isfinite(value) for series in chart.series for value in series.y)
 
 
 def draw(charts: Sequence[Chart], title: str = "") -> "Figure":

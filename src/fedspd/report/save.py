@@ -26,6 +26,7 @@ def save_run(run: Run, folder: Path) -> None:
             "average": run.average,
             "columns": np.asarray(run.columns),
             "classes": np.asarray(run.classes),
+            **run.scaling,
         },
         figures={"run": to_png(run_figure(run))},
     )

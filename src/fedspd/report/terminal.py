@@ -1,5 +1,6 @@
 """A run's summary for the terminal."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,13 +54,11 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     rows = {
         "algorithm": label(summary["algorithm"], summary["algorithm"]),
         "clients": f"{summary['clients']} ({summary['participants']} per round, {summary['rounds']} rounds)",
-        "test accuracy": f"{100 * summary['test_accuracy']:.2f} %"
-        f"  (averaged over the last rounds {100 * summary['test_accuracy_average']:.2f} %, "
-        f"majority class {100 * summary['majority_accuracy']:.2f} %)",
-        "objective": f"{summary['objective']:.4f}",
-        "ALFV": f"{summary['alfv']:.4f}",
+        "test accuracy": _accuracy(summary),
+        "objective": _known(summary["objective"], "{:.4f}"),
+        "ALFV": _known(summary["alfv"], "{:.4f}"),
         "|x0|": f"{summary['weights_norm']:.4g}",
-        "clipped gradients": f"{100 * summary['clipped_share']:.1f} %",
+        "clipped gradients": _known(summary["clipped_share"], "{:.1%}").replace("%", " %"),
     }
     if measured is not None:
         rows["optimal objective"] = f"{measured['optimal_objective']:.4f}"
@@ -74,5 +73,19 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     rows["epsilon per round"] = f"{summary['epsilon_per_round']:.4g}"
     rows["wall time"] = f"{summary['wall_seconds']:.2f} s"
     for name, value in rows.items():
-        table.add_row(name, value)
+        if value:
+            table.add_row(name, value)
     return table
+
+
+def _accuracy(summary: Mapping[str, Any]) -> str:
+    last, average, majority = (
+        _known(summary[key], "{:.2%}").replace("%", " %")
+        for key in ("test_accuracy", "test_accuracy_average", "majority_accuracy")
+    )
+    return last and f"{last}  (averaged over the last rounds {average}, majority class {majority})"
+
+
+def _known(value: float | None, form: str) -> str:
+    """A number as text; nothing where it is not known, as a simulator's diagnostics are not between real sites."""
+    return "" if value is None or not math.isfinite(value) else form.format(value)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-VERSION = 1
+VERSION = 2
 """Of these messages: server and sites must have the same."""
 
 
@@ -12,14 +12,23 @@ class Hello(NamedTuple):
     """Server: who is there?"""
 
     version: int
+    nonce: str  # part of what the site signs, so that an answer belongs to this question
 
 
 class Present(NamedTuple):
-    """Site: its name, its number of records (public) and the schema they keep to."""
+    """Site: its name, its number of records (public) and the schema they keep to, signed by its key."""
 
     site: str
     records: int
     schema: str
+    program: str  # version of fedspd
+    signature: bytes
+
+
+def signed_presence(present: Present, nonce: str) -> tuple[bytes, ...]:
+    """What a site's signature on its presence covers."""
+    said = (nonce, present.site, str(present.records), present.schema, present.program)
+    return tuple(part.encode() for part in said)
 
 
 class Enter(NamedTuple):
@@ -32,6 +41,8 @@ class Entered(NamedTuple):
     """Site: agreed; nothing is spent yet."""
 
     terms: str  # digest
+    agreement: str  # digest of method and plan as the site derived them
+    program: str  # version of fedspd
 
 
 class Measure(NamedTuple):
@@ -77,15 +88,16 @@ class Exchange(NamedTuple):
 
 
 class Published(NamedTuple):
-    """Site: its public keys."""
+    """Site: its public keys for this attempt, signed by its long-term key."""
 
     terms: str
     round: int
     keys: bytes
+    signature: bytes
 
 
 class Deal(NamedTuple):
-    """Server: the keys of your neighbors; share your secrets among them."""
+    """Server: the signed keys of your neighbors; share your secrets among them."""
 
     terms: str
     round: int
@@ -93,14 +105,16 @@ class Deal(NamedTuple):
     place: int
     threshold: int
     keys: dict[int, bytes]
+    signatures: dict[int, bytes]
 
 
 class Dealt(NamedTuple):
-    """Site: one encrypted share for each neighbor."""
+    """Site: one sealed share for each neighbor, each signed."""
 
     terms: str
     round: int
     shares: dict[int, bytes]
+    signatures: dict[int, bytes]
 
 
 class AskMasked(NamedTuple):
@@ -114,6 +128,7 @@ class AskMasked(NamedTuple):
     deviation: np.ndarray
     attempt: str
     shares: dict[int, bytes]
+    signatures: dict[int, bytes]
 
 
 class MeasureMasked(NamedTuple):
@@ -123,6 +138,7 @@ class MeasureMasked(NamedTuple):
     round: int
     attempt: str
     shares: dict[int, bytes]
+    signatures: dict[int, bytes]
 
 
 class Masked(NamedTuple):
@@ -132,6 +148,14 @@ class Masked(NamedTuple):
     round: int
     upload: np.ndarray  # uint64
     charges: int
+
+
+class Complaint(NamedTuple):
+    """Site, instead of a masked upload: shares dealt to it are none, as it can prove. Nothing is spent."""
+
+    terms: str
+    round: int
+    proofs: dict[int, bytes]  # by dealer
 
 
 class Unmask(NamedTuple):
@@ -200,3 +224,6 @@ REPLIES = {
     "query.close": Closed,
 }
 """What a site answers to each, unless it refuses."""
+
+COMPLAINTS = {"train.mask": Complaint, "train.measure_masked": Complaint}
+"""What it answers where others keep it from replying."""

@@ -3,7 +3,8 @@
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,13 +13,17 @@ import numpy as np
 from fedspd.algorithms import METHODS
 from fedspd.config import Config, parse
 from fedspd.data import Holdings, Schema
+from fedspd.deploy.protocol.identity import NAME as SITE_NAME
 from fedspd.engine.batches import check_batches, nominal_sizes
 from fedspd.engine.simulation import check_claims
 from fedspd.errors import InputError
 from fedspd.experiment import Agreed, agree
 
 PLAIN, SECURE = "plain", "secure"
+MOST_RECORDS = 10**9  # of a site; step sizes and noise are computed from it
+MOST_SITES = 10**5
 NAME = re.compile(r"[A-Za-z0-9._-]{1,80}")  # of a run: it stands in logs and ledgers
+COMMON = "run", "sizes", "schema", "aggregation", "draws", "largest_weight", "members"  # with the settings
 
 
 @dataclass(frozen=True)
@@ -32,17 +37,27 @@ class Terms:
     schema: str  # its digest
     aggregation: str
     draws: int | None = None  # a seed that fixes all draws, for tests of unprotected sites
+    largest_weight: float = 1000.0  # that the server will ever send
+    members: tuple[str, ...] = ()  # names of all sites in the order of their places, for secure aggregation only
 
     @cached_property
     def text(self) -> str:
         """The terms as they travel; `read_terms` is its inverse."""
-        values = {name: getattr(self, name) for name in ("run", "sizes", "place", "schema", "aggregation", "draws")}
+        return self._text_of("place", *COMMON)
+
+    def _text_of(self, *names: str) -> str:
+        values = {name: getattr(self, name) for name in names}
         return json.dumps(values | {"config": self.config.to_dict()}, sort_keys=True)
 
     @property
     def digest(self) -> str:
         """What later messages name the terms by."""
         return digest_of(self.text)
+
+    @cached_property
+    def common(self) -> str:
+        """A digest of what the terms of all sites have in common: everything but the place."""
+        return hashlib.sha256(self._text_of(*COMMON).encode()).hexdigest()
 
     @property
     def holdings(self) -> Holdings:
@@ -63,10 +78,20 @@ class Terms:
                 "a deployed run needs data.row_norm and data.scaling = noisy-moments or min-max, got "
                 f"{data.row_norm} and {data.scaling!r}; set them."
             )
+        if not 0 <= data.bias < data.row_norm:
+            raise InputError(
+                f"data.bias must be at least 0 and below data.row_norm = {data.row_norm:g}, got {data.bias:g}; "
+                "lower it."
+            )
         agreed = agree(self.config, self.holdings, columns_of(schema, self.config), len(schema.classes))
         check_batches(self.holdings, agreed.plan.sampling, algorithm.batch_size, agreed.algorithm.local_steps)
         check_claims(agreed.algorithm, agreed.plan)
         return agreed
+
+    @property
+    def base_name(self) -> str:
+        """The run's name without the number of the proposal: sites that refuse make a server propose anew."""
+        return self.run.rpartition(".")[0] or self.run
 
     def batch(self, agreed: Agreed[Any]) -> np.ndarray:
         """What this site divides a batch's sum by."""
@@ -80,6 +105,31 @@ def columns_of(schema: Schema, config: Config) -> int:
     return len(schema.columns) + bool(config.data.bias)
 
 
+def agreement_of(agreed: Agreed[Any]) -> str:
+    """A short name of method and plan as they were derived: two programs that differ in it must not meet in a run.
+
+    Numbers count to eight digits, since another processor may round the last ones in another way.
+    """
+    return digest_of(_canonical(agreed))
+
+
+def _canonical(value: Any) -> str:
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, bool | str | int | None):
+        return repr(value)
+    if isinstance(value, float):
+        return f"{value:.8g}"
+    if isinstance(value, Mapping):
+        return f"{{{','.join(f'{key}:{_canonical(item)}' for key, item in sorted(value.items()))}}}"
+    if isinstance(value, tuple | list):
+        return f"{type(value).__name__}({','.join(map(_canonical, value))})"
+    if is_dataclass(value):
+        named = ((key.name, getattr(value, key.name)) for key in fields(value))
+        return f"{type(value).__name__}({','.join(f'{name}={_canonical(item)}' for name, item in named)})"
+    return f"{type(value).__name__}:{getattr(value, '__qualname__', '')}"
+
+
 def digest_of(text: str) -> str:
     """A short name of a text."""
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
@@ -91,8 +141,11 @@ def read_terms(text: str) -> Terms:
         values = json.loads(text)
         config = parse(values.pop("config"))
         sizes = tuple(int(size) for size in values.pop("sizes"))
-        terms = Terms(config=config, sizes=sizes, **values)
-        fits = NAME.fullmatch(terms.run) and 0 <= terms.place < len(sizes) == config.partition.clients
+        members = values.pop("members")
+        terms = Terms(config=config, sizes=sizes, members=tuple(members), **values)
+        fits = NAME.fullmatch(terms.run) and 0 <= terms.place < len(sizes) == config.partition.clients <= MOST_SITES
+        fits = fits and type(terms.place) is int and all(1 <= size <= MOST_RECORDS for size in sizes)
+        fits = fits and 0 < float(terms.largest_weight) < np.inf and type(members) is list and _named(terms)
     except InputError:  # of a setting: says which
         raise
     except (ValueError, TypeError, AttributeError, KeyError):
@@ -100,3 +153,11 @@ def read_terms(text: str) -> Terms:
     if not fits or terms.aggregation not in (PLAIN, SECURE) or not isinstance(terms.draws, int | None):
         raise InputError("expected terms that fit together, got others; update both sides.")
     return terms
+
+
+def _named(terms: Terms) -> bool:
+    """Whether the sites of a masked run have names, and no other run's have."""
+    names = terms.members
+    if terms.aggregation != SECURE:
+        return not names
+    return len(set(names)) == len(names) == len(terms.sizes) and all(map(SITE_NAME.fullmatch, names))

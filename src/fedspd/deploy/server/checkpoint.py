@@ -24,9 +24,11 @@ class Member:
     node: int
     records: int
     terms: str = ""  # digest of the terms it entered under
+    planned: int = 0  # charges that the run plans for it
     asked: int = 0  # rounds
     answered: int = 0
     acknowledged: int = 0  # number of its last reply that is part of the server's sum
+    merged: int = 0  # round of that reply
     charges: int = 0  # as it last reported
     epsilon: float = float("nan")  # of this run, as it reported at the end
     retired: str = ""  # why it takes no part any more
@@ -46,6 +48,7 @@ class Checkpoint:
     round: int = 0  # the last one that was merged
     finished: bool = False
     history: tuple[dict[str, Any], ...] = field(default=())
+    recent: np.ndarray = field(default_factory=lambda: np.zeros((0, 0, 0)))  # models of the last rounds
 
     def with_member(self, place: int, **changes: Any) -> "Checkpoint":
         """The same with one site changed."""
@@ -67,6 +70,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     content = io.BytesIO()
     np.savez(
         content, server=checkpoint.server, mean=checkpoint.mean, deviation=checkpoint.deviation,
+        recent=checkpoint.recent,
         public=np.frombuffer(json.dumps(public).encode(), np.uint8),
     )  # fmt: skip
     write_whole(folder / FILE, content.getvalue())
@@ -80,7 +84,7 @@ def load(folder: Path) -> Checkpoint | None:
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
             values = json.loads(stored["public"].tobytes())
-            arrays = {name: stored[name] for name in ("server", "mean", "deviation")}
+            arrays = {name: stored[name] for name in ("server", "mean", "deviation", "recent")}
         roster = tuple(Member(**member) for member in values.pop("roster"))
         return Checkpoint(**{**values, "history": tuple(values["history"])}, roster=roster, **arrays)
     except (OSError, ValueError, TypeError, KeyError, EOFError, BadZipFile, zlib.error) as error:
@@ -93,7 +97,7 @@ def write_whole(path: Path, content: bytes) -> None:
     """Replace a file at once, and durably."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with draft.open("wb") as file:
+    with open(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

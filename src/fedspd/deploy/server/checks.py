@@ -1,7 +1,16 @@
-"""What a server believes of a reply. A reply that fails changes nothing."""
+r"""What a server believes of a reply. A reply that fails changes nothing, and nobody is retired for one.
 
+Limits come from public numbers alone, never from what sites sent before: a limit that grows with the model would let
+one site push it up round by round. With $M_i = s_i b_i + 2\sigma_i\sqrt d$, what a participation can move a client by
+(the reach of a clipped gradient, and its noise), an upload that gathers n rounds is believed up to
+$2\,(2\,t\,M + n M_i)$ in round t. Where three or more answer, one that is far beyond the others is rejected below that:
+beyond five times the median of $\|u_j\|/(n_j M_j)$, unless it is within three times its own $n_i M_i$, which an honest
+site may reach whatever its records are.
+"""
+
+from collections.abc import Mapping
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,7 +19,17 @@ from fedspd.deploy.protocol.terms import Terms
 from fedspd.deploy.server.checkpoint import Member
 from fedspd.experiment import Agreed
 
-GENEROUS = 10.0  # how far beyond what is plausible a reply may be: honest ones never come near
+GENEROUS = 2.0  # beyond the bound, which holds for every honest reply but for noise of twice its norm
+OWN_REACH = 3.0
+OUTLYING = 5.0
+FEWEST_TO_COMPARE = 3
+
+
+class Limit(NamedTuple):
+    """What is believed of a site's upload in a round."""
+
+    norm: float  # the largest
+    reach: float  # what the site may have been moved by in the rounds that its upload gathers
 
 
 def refuse_reply(
@@ -23,14 +42,14 @@ def refuse_reply(
         member: the site that was asked.
         round: the one it was asked to play.
         shape: of the weights.
-        limit: the largest plausible norm.
+        limit: the largest norm that is believed.
     """
     if reply.terms != member.terms:
         return "it is under other terms"
     if reply.round != round:
         return f"it is of round {reply.round}"
-    if reply.charges <= member.acknowledged:
-        return f"it is numbered {reply.charges} and {member.acknowledged} was merged before"
+    if not member.acknowledged < reply.charges <= member.planned:
+        return f"it is numbered {reply.charges}, and {member.acknowledged + 1} to {member.planned} can come"
     masked = isinstance(reply, messages.Masked)
     kind, shape = (np.uint64, (prod(shape),)) if masked else (np.float64, shape)
     if reply.upload.dtype != kind or reply.upload.shape != shape:
@@ -39,24 +58,47 @@ def refuse_reply(
         return None
     if not np.isfinite(reply.upload).all():
         return "it is not finite"
-    with np.errstate(over="ignore"):  # an infinite norm is beyond every limit
-        norm = float(np.linalg.norm(reply.upload))
+    norm = norm_of(reply.upload)
     return f"its norm is {norm:.3g}, beyond {limit:.3g}" if norm > limit else None
 
 
-def largest_norm(terms: Terms, agreed: Agreed[Any], weights: np.ndarray, round: int, asked: int) -> float:
-    r"""A norm that no honest upload reaches: ten times $2\|x_0\| + n\,(s\,b + 2\sigma\sqrt d)$.
+def outlying(norms: Mapping[int, float], reaches: Mapping[int, float]) -> dict[int, str]:
+    """Replies that are far beyond those of the others, by place, and why.
 
-    A participation moves a client by at most the reach of a gradient, $s\,b/2$ for a sensitivity $s$ of batches of
-    $b$, and by its noise; what an upload carries has gathered over at most n rounds that the site was asked for.
+    Args:
+        norms: of the uploads.
+        reaches: what each site may have been moved by in the rounds that its upload gathers.
     """
+    if len(norms) < FEWEST_TO_COMPARE:
+        return {}
+    median = float(np.median([norms[place] / reaches[place] for place in norms]))
+    limits = {place: reaches[place] * max(OWN_REACH, OUTLYING * median) for place in norms}
+    return {
+        place: f"its norm is {norm:.3g}, where those of the others allow {limits[place]:.3g}"
+        for place, norm in norms.items()
+        if norm > limits[place]
+    }
+
+
+def reach(terms: Terms, agreed: Agreed[Any], size: int, round: int) -> float:
+    r"""What one participation can move a site by: $s\,b + 2\sigma\sqrt d$, from public numbers."""
     batch = terms.batch(agreed)
     sensitivity = agreed.algorithm.sensitivity(round, batch)
     scale = np.max(agreed.plan.noise_scale(np.array([terms.place]), sensitivity))
-    gathered = asked * (np.max(sensitivity * batch) + 2 * scale * np.sqrt(weights.size))
-    return float(GENEROUS * (2 * np.linalg.norm(weights) + gathered))
+    return float(np.max(sensitivity * batch) + 2 * scale * np.sqrt(size))
+
+
+def largest_norm(own: float, longest: float, round: int, gathered: int) -> float:
+    """The largest upload that is believed in a round, from the site's reach and the longest of all sites."""
+    return GENEROUS * (2 * round * longest + gathered * own)
 
 
 def largest_sums(terms: Terms, size: int, scale: float) -> float:
     """The same for a site's moments: sums over its records of values up to 1, and noise."""
     return float(GENEROUS * np.sqrt(size) * (terms.sizes[terms.place] + 2 * scale))
+
+
+def norm_of(upload: np.ndarray) -> float:
+    """Its L2 norm; an infinite one is beyond every limit."""
+    with np.errstate(over="ignore"):
+        return float(np.linalg.norm(upload))

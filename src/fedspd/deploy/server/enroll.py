@@ -4,99 +4,176 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
+from fedspd import __version__
 from fedspd.data import Schema
 from fedspd.deploy.protocol import messages
-from fedspd.deploy.protocol.terms import Terms
+from fedspd.deploy.protocol.terms import SECURE, Terms, agreement_of
 from fedspd.deploy.server.checkpoint import Member
 from fedspd.deploy.server.post import Post, Say
 from fedspd.deploy.server.settings import RunSettings
 from fedspd.errors import InputError
 
-LOOK_EVERY = 1.0  # seconds
+LOOK_EVERY = 0.5  # seconds
+SAY_EVERY = 10.0
+
+
+class Verdict(NamedTuple):
+    """What sites said to terms, by node."""
+
+    refused: set[int]
+    waiting: set[int]  # for a person at the site
 
 
 def enroll(post: Post, settings: RunSettings, schema: Schema, say: Say) -> tuple[list[Terms], list[Member]]:
     """Sites that are there and agree, each with its terms, in the order of their names.
 
     Guarantees:
-        Waits for `deploy.sites` sites for `deploy.start_seconds`, and never longer.
+        Waits for the sites for `federation.start_seconds`, and never longer.
         A site that refuses is left out, and the others get new terms without it; nobody has spent anything.
     """
-    members = _present(post, settings, schema, say)
-    while True:
-        if len(members) < settings.deploy.quorum:
+    deadline = time.monotonic() + settings.federation.start_seconds
+    members, base = _present(post, settings, schema, say, deadline), secrets.token_hex(3)
+    for proposal in range(1, len(settings.seats) + 2):
+        if len(members) < settings.federation.quorum:
             raise InputError(
-                f"expected at least deploy.quorum = {settings.deploy.quorum} sites that agree, got {len(members)}; see "
-                "above why, or start more SuperNodes."
+                f"expected at least federation.quorum = {settings.federation.quorum} sites that agree, got "
+                f"{len(members)}; see above why, or start more sites."
             )
-        terms = terms_of(settings, schema, members, f"{settings.deploy.name}-{secrets.token_hex(3)}")
+        terms = terms_of(settings, schema, members, f"{settings.federation.name}-{base}.{proposal}")
         terms[0].agreed(schema)  # refuses settings that no site could agree to
-        refused = _ask_to_enter(post, settings, terms, members, say)
+        refused = _until_agreed(post, settings, schema, terms, members, say, deadline)
         if not refused:
             entered = [replace(member, terms=own.digest) for member, own in zip(members, terms, strict=True)]
             return terms, entered
         members = [member for member in members if member.node not in refused]
+    raise InputError("expected sites that agree to some terms, got none; see above why.")
 
 
 def terms_of(settings: RunSettings, schema: Schema, members: list[Member], run: str) -> list[Terms]:
     """The terms of every site."""
+    federation = settings.federation
     config, sizes = settings.for_sites(len(members)), tuple(member.records for member in members)
-    draws = config.run.seed if settings.deploy.fixed_draws else None
+    draws = config.run.seed if federation.fixed_draws else None
+    names = tuple(member.site for member in members) if federation.aggregation == SECURE else ()
     return [
-        Terms(run, config, sizes, place, schema.digest, settings.deploy.aggregation, draws)
+        Terms(
+            run, config, sizes, place, schema.digest, federation.aggregation, draws,
+            largest_weight=federation.largest_weight, members=names,
+        )
         for place in range(len(members))
-    ]
+    ]  # fmt: skip
 
 
-def _present(post: Post, settings: RunSettings, schema: Schema, say: Say) -> list[Member]:
-    deploy, found = settings.deploy, dict[str, Member]()
-    deadline, asked = time.monotonic() + deploy.start_seconds, set[int]()
-    while len(found) < deploy.sites and time.monotonic() < deadline:
-        new = sorted(post.nodes() - asked)[: deploy.sites - len(found)]
+def _present(post: Post, settings: RunSettings, schema: Schema, say: Say, deadline: float) -> list[Member]:
+    wanted, found = settings.sites, dict[str, Member]()
+    asked, said = set[int](), 0.0
+    while len(found) < wanted and time.monotonic() < deadline:
+        new = sorted(post.nodes() - asked)[: wanted - len(found)]
         if not new:
+            if time.monotonic() - said > SAY_EVERY:
+                said = time.monotonic()
+                absent = sorted(set(post.names.values()) - set(found))
+                say(f"waiting: {len(found)} of {wanted} sites; not there: {', '.join(absent[:10])}")
             time.sleep(LOOK_EVERY)
             continue
         asked.update(new)
-        limit = min(deploy.round_seconds, max(1.0, deadline - time.monotonic()))
-        hello = {node: messages.Hello(messages.VERSION) for node in new}
-        answers = post.ask("query.hello", hello, limit, "hello")
+        limit = min(settings.federation.round_seconds, max(1.0, deadline - time.monotonic()))
+        nonce = secrets.token_hex(16)
+        answers = post.ask(
+            "query.hello", {node: messages.Hello(messages.VERSION, nonce) for node in new}, limit, "hello"
+        )
         for node, why in answers.unreadable.items():
-            say(f"node {node} is left out: {why}")
-        _note(answers.content, schema, found, say)
+            say(f"{post.names.get(node, node)} is left out: {why}")
+        _note(post.names, answers.content, settings, schema, nonce, found, say)
         asked -= set(new) - set(answers.content) - set(answers.unreadable)  # who was silent is asked again
     return [found[site] for site in sorted(found)]
 
 
-def _note(answers: Mapping[int, object], schema: Schema, found: dict[str, Member], say: Say) -> None:
+def _note(
+    names: Mapping[int, str], answers: Mapping[int, object], settings: RunSettings, schema: Schema, nonce: str,
+    found: dict[str, Member], say: Say,
+) -> None:  # fmt: skip
     for node, answer in answers.items():
+        site = names.get(node, f"node {node}")
         match answer:
-            case messages.Present(_, records, _) if records < 1:
-                say(f"node {node} is left out: it holds no records")
-            case messages.Present(site, records, digest) if site and site not in found and digest == schema.digest:
-                found[site] = Member(site, node, records)
-                say(f"{site} is there with {records} records")
-            case messages.Present(site, _, digest) if digest != schema.digest:
-                say(f"{site} is left out: its schema is {digest}, the run's is {schema.digest}")
-            case messages.Present(site, _, _):
-                say(f"node {node} is left out: it calls itself {site!r}, as another one does")
+            case messages.Present():
+                why = _unbelievable(site, answer, settings, schema, nonce)
+                if why is None:
+                    found[site] = Member(site, node, answer.records)
+                    say(f"{site} is there with {answer.records} records")
+                else:
+                    say(f"{site} is left out: {why}")
             case messages.Refused(reason, _):
-                say(f"node {node} is left out: {reason}")
+                say(f"{site} is left out: {reason}")
             case _:
-                say(f"node {node} is left out: it answered something else")
+                say(f"{site} is left out: it answered something else")
 
 
-def _ask_to_enter(post: Post, settings: RunSettings, terms: list[Terms], members: list[Member], say: Say) -> set[int]:
-    requests = {member.node: messages.Enter(own.text) for member, own in zip(members, terms, strict=True)}
-    answers = post.ask("query.enter", requests, settings.deploy.round_seconds, "terms")
+def _unbelievable(
+    site: str, present: messages.Present, settings: RunSettings, schema: Schema, nonce: str
+) -> str | None:
+    """Why a site's claims are not believed, or None. Step sizes and noise follow from what is believed here."""
+    key = settings.members.get(site)
+    if key is None:
+        return "its key is not in the federation's file"
+    if present.site != site:
+        return f"it calls itself {present.site[:60]!r}, its key is that of {site!r}"
+    if not key.verify(present.signature, "present", *messages.signed_presence(present, nonce)):
+        return "what it says is not signed by its key"
+    most = settings.most_records[site]
+    if not 1 <= present.records <= most:
+        return f"it claims {present.records} records, and federation.toml believes 1 to {most} of it"
+    if present.schema != schema.digest:
+        return f"its schema is {present.schema[:40]}, the run's is {schema.digest}"
+    if present.program != __version__:
+        return f"it runs fedspd {present.program[:40]}, the server {__version__}; install the same version"
+    return None
+
+
+def _until_agreed(
+    post: Post, settings: RunSettings, schema: Schema, terms: list[Terms], members: list[Member], say: Say,
+    deadline: float,
+) -> set[int]:  # fmt: skip
+    """Nodes that refuse; who waits for a person is asked again until the time is over."""
+    expected, open_, said = agreement_of(terms[0].agreed(schema)), list(zip(members, terms, strict=True)), set[str]()
     refused = set[int]()
-    for member, own in zip(members, terms, strict=True):
+    while True:
+        verdict = _asked(post, settings, open_, expected, say, said)
+        refused |= verdict.refused
+        open_ = [(member, own) for member, own in open_ if member.node in verdict.waiting]
+        if not open_ or time.monotonic() >= deadline:
+            for member, _ in open_:
+                say(f"{member.site} is left out: nobody there confirmed the run in time")
+            return refused | verdict.waiting
+        time.sleep(LOOK_EVERY)
+
+
+def _asked(
+    post: Post, settings: RunSettings, open_: list[tuple[Member, Terms]], expected: str, say: Say, said: set[str]
+) -> Verdict:
+    requests = {member.node: messages.Enter(own.text) for member, own in open_}
+    answers = post.ask("query.enter", requests, settings.federation.round_seconds, "terms")
+    verdict = Verdict(set(), set())
+    for member, own in open_:
         match answers.content.get(member.node):
-            case messages.Entered(digest) if digest == own.digest:
+            case messages.Entered(digest, agreement, program) if digest == own.digest:
+                if (agreement, program) == (expected, __version__):
+                    continue
+                say(
+                    f"{member.site} is left out: it derives another method or plan from the same terms (fedspd "
+                    f"{program[:40]} there, {__version__} here); install the same versions"
+                )
+            case messages.Refused(reason, False):
+                if reason not in said:
+                    say(f"{member.site}: {reason}")
+                said.add(reason)
+                verdict.waiting.add(member.node)
                 continue
             case messages.Refused(reason, _):
                 say(f"{member.site} refuses: {reason}")
             case _:
                 say(f"{member.site} is left out: {answers.unreadable.get(member.node, 'no answer')}")
-        refused.add(member.node)
-    return refused
+        verdict.refused.add(member.node)
+    return verdict

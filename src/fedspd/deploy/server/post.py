@@ -1,16 +1,36 @@
-"""Requests to sites and their answers, through Flower's Grid: with a time limit, and late answers dropped by name."""
+"""Requests to sites and their answers: with a time limit, and late answers dropped by name."""
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from flwr.app import Message
-from flwr.serverapp import Grid
 
 from fedspd.deploy.protocol import wire
 from fedspd.errors import InputError
 
-LOOK_EVERY = 0.25  # seconds
+LOOK_EVERY = 0.02  # seconds
+
+
+class MailRoom(Protocol):
+    """What passes messages on: `link.Link`, or nodes within a process."""
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        """The site that each node is, by its key."""
+        ...
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Nodes that are connected."""
+        ...
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Hand messages over; their numbers, empty where a site is not connected."""
+        ...
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Answers that have arrived to these."""
+        ...
 
 
 class Answers(NamedTuple):
@@ -24,13 +44,18 @@ class Answers(NamedTuple):
 class Post:
     """The server's mail: what it has sent and not yet seen answered."""
 
-    def __init__(self, grid: Grid) -> None:
-        self.grid = grid
+    def __init__(self, room: MailRoom) -> None:
+        self.room = room
         self._open: dict[str, tuple[int, str]] = {}  # message, to which node, what about
 
     def nodes(self) -> set[int]:
         """Nodes that are connected."""
-        return set(self.grid.get_node_ids())
+        return set(self.room.get_node_ids())
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        """The site that each node is, by its key."""
+        return self.room.names
 
     def ask(self, kind: str, requests: Mapping[int, Any], seconds: float, about: str) -> Answers:
         """Send each node its request and wait until all have answered, or the time is over.
@@ -40,10 +65,13 @@ class Post:
             An answer that comes after its time is dropped, and named.
         """
         sent = [wire.request(node, kind, content, seconds, about) for node, content in requests.items()]
-        asked = dict(zip(self.grid.push_messages(sent), requests, strict=True)) if sent else {}
+        numbers = list(self.room.push_messages(sent)) if sent else []
+        asked = {number: node for number, node in zip(numbers, requests, strict=True) if number}
         answers, deadline = Answers({}, {}, []), time.monotonic() + seconds
+        absent = (node for number, node in zip(numbers, requests, strict=True) if not number)
+        answers.unreadable.update(dict.fromkeys(absent, "it is not connected"))
         while asked:
-            for message in self.grid.pull_messages([*asked, *self._open]):
+            for message in self.room.pull_messages([*asked, *self._open]):
                 self._sort(message, kind, asked, answers)
             if not asked or time.monotonic() >= deadline:
                 break

@@ -1,75 +1,64 @@
-"""What a finished run leaves in the server's folder: the model, its history, and what each site was charged."""
+"""What a finished run leaves: the same run as a simulation's, and besides what each site was asked and charged."""
 
 import csv
 import io
-import json
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedspd.data import Schema
-from fedspd.deploy.server.checkpoint import Checkpoint, write_whole
-from fedspd.deploy.server.post import Say
-from fedspd.experiment import Agreed
-from fedspd.privacy import ProvedPlan
+from fedspd.data import Schema, Table
+from fedspd.deploy.protocol.terms import Terms
+from fedspd.deploy.server.checkpoint import Checkpoint
+from fedspd.engine.diagnostics import accuracies, losses
+from fedspd.experiment import Agreed, Run
+from fedspd.experiment.summary import NUMBER, reply_size, stated_privacy
+from fedspd.results import COLUMNS, History
 
+NAN = float("nan")
 SITE = ("site", "records", "asked", "answered", "charges", "epsilon", "retired")
+ROUND = ("round", "asked", "answered", "late", "seconds")
 
 
-def write_results(folder: Path, checkpoint: Checkpoint, agreed: Agreed[Any], schema: Schema, say: Say) -> None:
-    """Write model.npz, history.csv and statement.json, and report the table of sites."""
-    content = io.BytesIO()
-    np.savez(
-        content, weights=np.asarray(agreed.algorithm.model(checkpoint.server)), mean=checkpoint.mean,
-        deviation=checkpoint.deviation, columns=np.array(schema.columns), classes=np.array(schema.classes),
+def finished_run(checkpoint: Checkpoint, terms: Terms, agreed: Agreed[Any], schema: Schema, test: Table | None) -> Run:
+    """The run as a simulation would leave it; what only a simulator knows is not a number."""
+    weights = np.asarray(agreed.algorithm.model(checkpoint.server))
+    last = terms.config.run.average_last or max(1, checkpoint.round // 4)
+    average = checkpoint.recent[-last:].mean(axis=0) if len(checkpoint.recent) else weights
+    history = History(
+        {
+            name: np.array([_number(row.get(name)) for row in checkpoint.history])
+            if name != "round"
+            else np.array([row["round"] for row in checkpoint.history], dtype=int)
+            for name in COLUMNS
+        }
+    )
+    bias = ("bias",) if terms.config.data.bias else ()
+    summary = _summary(checkpoint, terms, agreed, history, _measured(agreed, test, weights, average))
+    scaling = {"mean": checkpoint.mean, "deviation": checkpoint.deviation}
+    return Run(
+        terms.config, summary, history, weights, average, (*schema.columns, *bias), schema.classes, scaling
     )  # fmt: skip
-    write_whole(folder / "model.npz", content.getvalue())
-    write_whole(folder / "history.csv", _history(checkpoint).encode())
-    stated = statement(checkpoint, agreed)
-    write_whole(folder / "statement.json", (json.dumps(stated, indent=2) + "\n").encode())
-    say(table(stated))
 
 
-def statement(checkpoint: Checkpoint, agreed: Agreed[Any]) -> dict[str, Any]:
-    """What was claimed and what each site was charged, as values JSON can hold."""
-    plan, last = agreed.plan, checkpoint.history[-1] if checkpoint.history else {}
-    proved = isinstance(plan, ProvedPlan)
-    config = json.loads(checkpoint.settings)["config"]
-    return {
-        "run": checkpoint.run,
-        "algorithm": config["algorithm"]["name"],
-        "guarantee": plan.guarantee,
-        "epsilon": float(plan.budgets.max()) if proved else None,
-        "delta": plan.delta,
-        "unit": "record",
-        "relation": plan.relation,
-        "sampling": plan.sampling,
-        "accountant": plan.accountant if proved else "published",
-        "adversary": "anyone who sees every upload and every model, the server included",
-        "rounds": checkpoint.round,
-        "rounds_planned": agreed.rounds,
-        "test_accuracy": last.get("test_accuracy"),
-        "sites": [{key: _plain(getattr(member, key)) for key in SITE} for member in checkpoint.roster],
-    }
+def sites_of(checkpoint: Checkpoint) -> list[dict[str, Any]]:
+    """What each site was asked, answered and charged, as values JSON can hold."""
+    return [{key: _plain(getattr(member, key)) for key in SITE} for member in checkpoint.roster]
 
 
-def table(stated: dict[str, Any]) -> str:
-    """The statement as text, a line for each site."""
-    accuracy = stated["test_accuracy"]
-    lines = [
-        f"{stated['run']}: {stated['algorithm']}, {stated['rounds']} of {stated['rounds_planned']} rounds"
-        + ("" if accuracy is None else f", test accuracy {accuracy:.4f}"),
-        f"guarantee: {stated['guarantee']}"
-        + (
-            f", epsilon {stated['epsilon']:g} at delta {stated['delta']:g}, {stated['relation']}"
-            if stated["epsilon"]
-            else ""
-        ),
-        f"{'site':<20}{'records':>9}{'asked':>7}{'answered':>10}{'charges':>9}{'epsilon':>9}  ",
-    ]
-    for site in stated["sites"]:
+def rounds_of(checkpoint: Checkpoint) -> str:
+    """How each round went, as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(ROUND)
+    writer.writerows([row[name] for name in ROUND] for row in checkpoint.history)
+    return text.getvalue()
+
+
+def table(sites: list[dict[str, Any]]) -> str:
+    """The sites as text, a line for each."""
+    lines = [f"{'site':<20}{'records':>9}{'asked':>7}{'answered':>10}{'charges':>9}{'epsilon':>9}"]
+    for site in sites:
         epsilon = "" if site["epsilon"] is None else f"{ceil(site['epsilon'] * 1e4) / 1e4:.4f}"
         lines.append(
             f"{site['site']:<20}{site['records']:>9}{site['asked']:>7}{site['answered']:>10}{site['charges']:>9}"
@@ -78,12 +67,64 @@ def table(stated: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _history(checkpoint: Checkpoint) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(checkpoint.history[0]) if checkpoint.history else ["round"])
-    writer.writeheader()
-    writer.writerows(checkpoint.history)
-    return text.getvalue()
+def _measured(agreed: Agreed[Any], test: Table | None, weights: np.ndarray, average: np.ndarray) -> dict[str, float]:
+    if test is None:
+        return dict.fromkeys(("test_accuracy_average", "majority_accuracy", "test_loss"), NAN)
+    loss = agreed.algorithm.objective.loss
+    return {
+        "test_accuracy_average": float(accuracies(loss, test, average[None])[0]),
+        "majority_accuracy": float(np.bincount(test.labels).max() / len(test)),
+        "test_loss": float(np.mean(losses(loss, test, weights))),
+    }
+
+
+def _summary(
+    checkpoint: Checkpoint, terms: Terms, agreed: Agreed[Any], history: History, measured: dict[str, float]
+) -> dict[str, Any]:
+    config, roster, shape = terms.config, checkpoint.roster, checkpoint.server.shape
+    answered = [member.answered for member in roster]
+    made = len(checkpoint.history)
+    return {
+        "algorithm": config.algorithm.name,
+        **stated_privacy(
+            config.algorithm.name,
+            agreed.plan,
+            agreed.algorithm,
+            history,
+            float(np.mean(terms.sizes)),
+            agreed.rounds * config.run.participants / len(roster),
+        ),
+        "rounds": made,
+        "rounds_planned": agreed.rounds,
+        "stopped": None
+        if made == agreed.rounds
+        else f"after {made} of {agreed.rounds} rounds: too few sites were left",
+        "clients": len(roster),
+        "participants": config.run.participants,
+        "participations_max": max(answered),
+        "uploads": sum(answered),
+        "records_min": min(terms.sizes),
+        "records_max": max(terms.sizes),
+        "dimension": int(np.prod(shape)),
+        "penalty": agreed.algorithm.penalty,
+        "inverse_step": history.last("inverse_step"),
+        "test_accuracy": history.last("test_accuracy"),
+        **measured,
+        "bytes_uploaded": NUMBER * reply_size(agreed.algorithm, *shape[-2:]) * sum(answered),
+        **dict.fromkeys(("objective", "alfv", "consensus_error"), NAN),
+        "weights_norm": history.last("weights_norm"),
+        "clipped_share": NAN,
+        "convergence": None,
+        "wall_seconds": sum(row["seconds"] for row in checkpoint.history),
+        "seed": config.run.seed,
+        "columns": COLUMNS,
+        "engine": "sites",
+        "run": checkpoint.run,
+    }
+
+
+def _number(value: Any) -> float:
+    return NAN if value is None else float(value)
 
 
 def _plain(value: Any) -> Any:

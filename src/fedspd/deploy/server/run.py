@@ -6,48 +6,57 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
-from flwr.serverapp import Grid
 
 from fedspd.data import Schema, Table, finish, read_schema, read_table
+from fedspd.deploy.health import Health
 from fedspd.deploy.protocol import messages
 from fedspd.deploy.protocol.terms import Terms, columns_of
 from fedspd.deploy.server.checkpoint import Checkpoint, load, save
-from fedspd.deploy.server.checks import largest_norm, largest_sums
-from fedspd.deploy.server.enroll import enroll, terms_of
+from fedspd.deploy.server.checks import Limit, largest_norm, largest_sums, reach
+from fedspd.deploy.server.enroll import LOOK_EVERY, enroll, terms_of
 from fedspd.deploy.server.gather import Gathered, Mail, gather_moments, gather_uploads
-from fedspd.deploy.server.post import Post, Say
-from fedspd.deploy.server.results import write_results
-from fedspd.deploy.server.settings import RunSettings, read_run_config
+from fedspd.deploy.server.post import MailRoom, Post, Say
+from fedspd.deploy.server.results import finished_run
+from fedspd.deploy.server.settings import RunSettings
 from fedspd.engine.diagnostics import accuracies
 from fedspd.engine.turns import choose_among
 from fedspd.errors import InputError
-from fedspd.experiment import Agreed
+from fedspd.experiment import Agreed, Run
 from fedspd.experiment.proved import make_moments
 from fedspd.privacy import ProvedPlan
 from fedspd.typing import Release
+
+RESULTS = "run"
+"""The run folder within the server's folder."""
 
 
 class Server:
     """A run as its server sees it: everything here is public."""
 
-    def __init__(self, grid: Grid, settings: RunSettings, say: Say) -> None:
-        self.settings, self.say, self.post = settings, say, Post(grid)
-        self.schema: Schema = read_schema(settings.deploy.schema)
-        self.test: Table | None = read_table(settings.deploy.test, self.schema) if settings.deploy.test else None
+    def __init__(self, room: MailRoom, settings: RunSettings, say: Say, health: Health | None = None) -> None:
+        self.settings, self.say, self.post = settings, say, Post(room)
+        self.health = health or Health("server", 0)
+        self.resuming = False
+        federation = settings.federation
+        self.schema: Schema = read_schema(settings.home / federation.schema)
+        self.test: Table | None = read_table(settings.home / federation.test, self.schema) if federation.test else None
         self.checkpoint = self._resumed() or self._started()
         self.terms: list[Terms] = terms_of(settings, self.schema, list(self.checkpoint.roster), self.checkpoint.run)
         if self.terms[0].digest != self.checkpoint.roster[0].terms:
-            raise InputError(f"the schema in {settings.deploy.schema} has changed since the run began; restore it.")
+            raise InputError(f"the schema in {federation.schema} has changed since the run began; restore it.")
         self.agreed: Agreed[Any] = self.terms[0].agreed(self.schema)
 
-    def run(self) -> None:
-        """All rounds that are left, then the sites' statements."""
+    def run(self) -> Run:
+        """All rounds that are left, then the sites' statements; a run as a simulation leaves it."""
         if not self.checkpoint.measured:
             self._measure()
         while self.checkpoint.round < self.agreed.rounds and self._enough():
             self._round()
-        self._close()
-        write_results(self.settings.folder, self.checkpoint, self.agreed, self.schema, self.say)
+        if not self.checkpoint.history:
+            raise InputError("expected at least one round, got none: too few sites could take part; see above why.")
+        if not self.checkpoint.finished:
+            self._close()
+        return finished_run(self.checkpoint, self.terms[0], self.agreed, self.schema, self._scaled_test())
 
     def _resumed(self) -> Checkpoint | None:
         checkpoint, folder = load(self.settings.folder), self.settings.folder
@@ -55,13 +64,16 @@ class Server:
             return None
         if checkpoint.settings != self.settings.text:
             raise InputError(
-                f"expected the settings that {folder} was begun with, got others; name another deploy.folder for "
+                f"expected the settings that {folder} was begun with, got others; name another federation.folder for "
                 "another run."
             )
-        if checkpoint.finished:
-            raise InputError(f"the run in {folder} is complete; name another deploy.folder for a new one.")
         self.say(f"{checkpoint.run} goes on after round {checkpoint.round}")
-        return checkpoint
+        self.resuming = True
+        nodes = {site: node for node, site in self.post.names.items()}
+        if absent := [member.site for member in checkpoint.roster if member.site not in nodes]:
+            raise InputError(f"expected the key of {absent[0]!r} in federation.toml, got none; the run began with it.")
+        roster = tuple(replace(member, node=nodes[member.site]) for member in checkpoint.roster)
+        return replace(checkpoint, roster=roster)
 
     def _started(self) -> Checkpoint:
         terms, members = enroll(self.post, self.settings, self.schema, self.say)
@@ -70,6 +82,7 @@ class Server:
         server = agreed.algorithm.start(np.zeros((1, *matrix)))[0]
         scales = np.zeros(width), np.ones(width)
         measured = terms[0].config.data.scaling != "noisy-moments"
+        members = [replace(member, planned=_planned(agreed, place)) for place, member in enumerate(members)]
         checkpoint = Checkpoint(self.settings.text, terms[0].run, tuple(members), server, *scales, measured)
         save(self.settings.folder, checkpoint)
         self.say(f"{checkpoint.run} starts with {len(members)} sites and {agreed.rounds} rounds")
@@ -84,9 +97,10 @@ class Server:
         scales = self.agreed.plan.moments_scale(moments.sensitivity).tolist()
         limits = {place: largest_sums(self.terms[place], size, scale) for place, scale in enumerate(scales)}
         mail = self._mail(0)
+        self._await(list(range(len(self.terms))))
         found = gather_moments(mail, size, limits)
         self._retire(mail)
-        if len(found.numbers) < self.settings.deploy.quorum:
+        if len(found.numbers) < self.settings.federation.quorum:
             self._stop(f"{len(found.numbers)} that released their moments")
         records = sum(self.checkpoint.roster[place].records for place in found.numbers)
         mean, deviation = moments.scaling(Release(found.stack), records)
@@ -97,7 +111,10 @@ class Server:
 
     def _mail(self, round: int) -> Mail:
         checkpoint = self.checkpoint
-        return Mail(self.post, self.settings.deploy, checkpoint.roster, checkpoint.run, round, self.say)
+        return Mail(
+            self.post, self.settings.federation, checkpoint.roster, checkpoint.run, round, self.say, self.terms[0],
+            self.settings.members,
+        )  # fmt: skip
 
     def _retire(self, mail: Mail) -> None:
         for place, reason in mail.retired.items():
@@ -105,7 +122,7 @@ class Server:
 
     def _enough(self) -> bool:
         left, asked = int(self._open().sum()), len(self._choose(self.checkpoint.round + 1))
-        if left < self.settings.config.run.min_participants or asked < self.settings.deploy.quorum:
+        if left < self.settings.config.run.min_participants or asked < self.settings.federation.quorum:
             self.say(f"the run ends after round {self.checkpoint.round}: {left} sites may still take part")
             return False
         return True
@@ -126,17 +143,43 @@ class Server:
     def _round(self) -> None:
         """One round; where sites retired and too few are left of those asked, others are drawn."""
         begin, mail = time.monotonic(), self._mail(self.checkpoint.round + 1)
-        asks = {place: self._ask(place, mail.round) for place in self._choose(mail.round).tolist()}
-        limits = {place: self._limit(place, ask) for place, ask in asks.items()}
-        found = gather_uploads(mail, asks, limits)
+        chosen = self._choose(mail.round).tolist()
+        self._await(chosen)
+        asks = {place: self._ask(place, mail.round) for place in chosen}
+        found = gather_uploads(mail, asks, self._limits(asks, mail.round))
         self._retire(mail)
-        if len(found.numbers) >= self.settings.deploy.quorum:
+        if len(found.numbers) >= self.settings.federation.quorum:
             self._merge(found, asks, mail.round)
-            self._remember(mail.round, len(asks), len(found.numbers), mail.late, time.monotonic() - begin)
+            self._remember(mail.round, asks, len(found.numbers), mail.late, time.monotonic() - begin)
         elif mail.retired:
             save(self.settings.folder, self.checkpoint)
         else:
             self._stop(f"{len(found.numbers)} that answered round {mail.round}")
+
+    def _await(self, places: list[int]) -> None:
+        """Give sites time to connect, where fewer than the quorum are: after a restart, or a cut in the network."""
+        federation, said = self.settings.federation, False
+        end = time.monotonic() + federation.round_seconds
+        while time.monotonic() < end:
+            connected = self.post.nodes()
+            there = sum(self.checkpoint.roster[place].node in connected for place in places)
+            if there >= (len(places) if self.resuming else federation.quorum):
+                break
+            if not said:
+                self.say(f"waiting: {there} of {len(places)} sites")
+            said = True
+            time.sleep(LOOK_EVERY)
+        self.resuming = False
+
+    def _limits(self, asks: Mapping[int, messages.Ask], round: int) -> dict[int, Limit]:
+        """What is believed of each upload, from public numbers and from how long a site was away."""
+        reaches = {place: reach(self.terms[place], self.agreed, ask.weights.size, round) for place, ask in asks.items()}
+        gathered = {place: round - self.checkpoint.roster[place].merged for place in asks}
+        longest = max(reaches.values())
+        return {
+            place: Limit(largest_norm(own, longest, round, gathered[place]), gathered[place] * own)
+            for place, own in reaches.items()
+        }
 
     def _ask(self, place: int, round: int) -> messages.Ask:
         checkpoint = self.checkpoint
@@ -144,62 +187,80 @@ class Server:
         weights = np.asarray(self.agreed.algorithm.broadcast(checkpoint.server, round).weights)
         return messages.Ask(member.terms, round, member.acknowledged, weights, checkpoint.mean, checkpoint.deviation)
 
-    def _limit(self, place: int, ask: messages.Ask) -> float:
-        asked = self.checkpoint.roster[place].asked + 1
-        return largest_norm(self.terms[place], self.agreed, ask.weights, ask.round, asked)
-
     def _merge(self, found: Gathered, asks: Mapping[int, messages.Ask], round: int) -> None:
         algorithm, checkpoint = self.agreed.algorithm, self.checkpoint
         told = algorithm.broadcast(checkpoint.server, round)
         zeros = np.zeros_like(found.stack)
         server = algorithm.merge(checkpoint.server, told, found.stack, zeros, np.ones(len(zeros)))
-        self.checkpoint = replace(checkpoint, server=np.asarray(server), round=round)
+        # Honest sites never come near: else one that does not could make the others refuse the weights.
+        most = self.settings.federation.largest_weight
+        self.checkpoint = replace(checkpoint, server=np.clip(np.asarray(server), -most, most), round=round)
         for place in asks:
             member = self.checkpoint.roster[place]
             changes: dict[str, Any] = {"asked": member.asked + 1}
             if place in found.numbers:
                 number = found.numbers[place]
-                changes |= {"answered": member.answered + 1, "acknowledged": number, "charges": number}
+                changes |= {"answered": member.answered + 1, "acknowledged": number, "merged": round, "charges": number}
             self.checkpoint = self.checkpoint.with_member(place, **changes)
 
-    def _remember(self, round: int, asked: int, answered: int, late: int, seconds: float) -> None:
-        weights = np.asarray(self.agreed.algorithm.model(self.checkpoint.server))
+    def _remember(self, round: int, asks: Mapping[int, messages.Ask], answered: int, late: int, seconds: float) -> None:
+        algorithm, plan = self.agreed.algorithm, self.agreed.plan
+        weights, places = np.asarray(algorithm.model(self.checkpoint.server)), np.array(list(asks))
+        sizes = np.array([float(self.terms[place].batch(self.agreed)[0]) for place in asks])
+        spent = self._spent()
         row: dict[str, Any] = {
-            "round": round, "asked": asked, "answered": answered, "late": late,
-            "epsilon_max": self._epsilon(), "weights_norm": float(np.linalg.norm(weights)),
-            "test_accuracy": self._accuracy(weights), "seconds": float(f"{seconds:.3f}"),
+            "round": round, "asked": len(asks), "answered": answered, "participants": answered, "late": late,
+            "test_accuracy": self._accuracy(weights), "weights_norm": float(np.linalg.norm(weights)),
+            "inverse_step": float(algorithm.broadcast(self.checkpoint.server, round).inverse_step),
+            "noise_scale": float(np.mean(plan.noise_scale(places, algorithm.sensitivity(round, sizes)))),
+            "clients_with_budget": int(self._open().sum()), "epsilon_max": spent and spent[0],
+            "epsilon_mean": spent and spent[1], "seconds": float(f"{seconds:.3f}"),
         }  # fmt: skip
-        self.checkpoint = replace(self.checkpoint, history=(*self.checkpoint.history, row))
+        kept = self.terms[0].config.run.average_last or max(1, self.agreed.rounds // 4)
+        recent = [*self.checkpoint.recent[-(kept - 1) :], weights] if kept > 1 else [weights]
+        history = *self.checkpoint.history, row
+        self.checkpoint = replace(self.checkpoint, history=history, recent=np.array(recent))
         save(self.settings.folder, self.checkpoint)
         accuracy = "" if row["test_accuracy"] is None else f", test accuracy {row['test_accuracy']:.4f}"
-        self.say(f"round {round} of {self.agreed.rounds}: {answered} of {asked} answered{accuracy}, {seconds:.1f} s")
+        self.health.set("round", round)
+        self.health.set("sites_connected", len(self.post.nodes()))
+        self.say(
+            f"round {round} of {self.agreed.rounds}: {answered} of {len(asks)} answered{accuracy}, {seconds:.1f} s"
+        )
 
-    def _epsilon(self) -> float | None:
-        """The most that a site has spent on this run, by the charges that sites report."""
+    def _spent(self) -> tuple[float, float] | None:
+        """The most that a site has spent on this run, and the mean, by the charges that sites report."""
         plan = self.agreed.plan
         if not isinstance(plan, ProvedPlan):
             return None
         charges = np.array([member.charges for member in self.checkpoint.roster])
         before = np.array([group.moments is not None for group in plan.groups])[plan.group]
-        return float(plan.spent(np.arange(len(charges)), np.maximum(charges - before, 0)).max())
+        spent = plan.spent(np.arange(len(charges)), np.maximum(charges - before, 0))
+        return float(spent.max()), float(spent.mean())
 
     def _accuracy(self, weights: np.ndarray) -> float | None:
+        table = self._scaled_test()
+        return (
+            None if table is None else float(accuracies(self.agreed.algorithm.objective.loss, table, weights[None])[0])
+        )
+
+    def _scaled_test(self) -> Table | None:
         if self.test is None:
             return None
         data = self.settings.config.data
         assert data.row_norm is not None
         features = finish(self.test.features, self.checkpoint.mean, self.checkpoint.deviation, data.bias, data.row_norm)
-        columns = (*self.test.columns, *(("bias",) if data.bias else ()))
-        table = self.test.with_features(features, columns)
-        return float(accuracies(self.agreed.algorithm.objective.loss, table, weights[None])[0])
+        return self.test.with_features(features, (*self.test.columns, *(("bias",) if data.bias else ())))
 
     def _close(self) -> None:
         """Ask every site what it was charged; who is silent keeps what it last reported."""
         requests = {member.node: messages.Close(member.terms) for member in self.checkpoint.roster}
-        answers = self.post.ask("query.close", requests, self.settings.deploy.round_seconds, "the end")
+        answers = self.post.ask("query.close", requests, self.settings.federation.round_seconds, "the end")
         for place, member in enumerate(self.checkpoint.roster):
             match answers.content.get(member.node):
-                case messages.Closed(terms, charges, epsilon) if terms == member.terms and charges >= member.charges:
+                case messages.Closed(terms, charges, epsilon) if (
+                    terms == member.terms and member.charges <= charges <= member.planned and not epsilon < 0
+                ):
                     self.checkpoint = self.checkpoint.with_member(place, charges=charges, epsilon=epsilon)
                 case _:
                     self.say(f"{member.site} sent no statement")
@@ -208,13 +269,17 @@ class Server:
 
     def _stop(self, got: str) -> NoReturn:
         save(self.settings.folder, self.checkpoint)
-        deploy = self.settings.deploy
+        federation = self.settings.federation
         raise InputError(
-            f"expected at least deploy.quorum = {deploy.quorum} sites within {deploy.round_seconds:g} s, got {got}; "
-            f"`flwr run` on the same folder goes on after round {self.checkpoint.round}."
+            f"expected at least federation.quorum = {federation.quorum} sites within {federation.round_seconds:g} s, "
+            f"got {got}; the same command goes on after round {self.checkpoint.round}."
         )
 
 
-def serve(grid: Grid, values: Mapping[str, Any], say: Say = print) -> None:
-    """Run, or go on with, what Flower's run configuration describes."""
-    Server(grid, read_run_config(values), say).run()
+def _planned(agreed: Agreed[Any], place: int) -> int:
+    """The most that a site is charged in the run: its rounds, and its moments."""
+    plan = agreed.plan
+    most = plan.most_participations
+    if most is None or not isinstance(plan, ProvedPlan):
+        return agreed.rounds + 1
+    return sum(times for _, times in plan.history(int(plan.group[place]), int(most[place])))

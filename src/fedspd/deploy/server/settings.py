@@ -1,6 +1,7 @@
-"""A run as Flower's run configuration has it: `deploy.*` below, and every other setting of `fedspd settings`."""
+"""A federation as its operator describes it: federation.toml, with the run's settings, the server's and the sites."""
 
 import json
+import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,47 +9,97 @@ from typing import Any
 
 from fedspd.config import Config, changed, parse, parse_section
 from fedspd.deploy.masks.member import SMALLEST_GROUP
-from fedspd.deploy.protocol.terms import PLAIN, SECURE
+from fedspd.deploy.protocol.identity import Members, PublicKey, check_name, read_public_key
+from fedspd.deploy.protocol.terms import MOST_RECORDS, PLAIN, SECURE
 from fedspd.errors import InputError
 from fedspd.settings import setting
 
+DEFAULT_MOST_RECORDS = 10_000_000
+
 
 @dataclass(frozen=True)
-class Deploy:
+class Federation:
     """What a server decides about a deployed run."""
 
     name: str = setting("run", "names the run in reports and in the sites' ledgers")
-    folder: str = setting("", "the server's folder: checkpoint, history, model, statement", needed=True)
-    schema: str = setting("", "the schema that all sites share", needed=True)
-    sites: int = setting(2, "sites the run waits for before it starts", at_least=1)
+    folder: str = setting("server", "the server's folder: checkpoint, run folder; a folder holds one run")
+    schema: str = setting("schema.toml", "the schema that all sites share")
+    sites: int = setting(0, "sites the run waits for before it starts; 0: all of them", at_least=0)
     quorum: int = setting(1, "fewest answers that a round, and the start, can do with", at_least=1)
-    start_seconds: float = setting(120.0, "how long the run waits for its sites", above=0)
+    start_seconds: float = setting(600.0, "how long the run waits for its sites", above=0)
     round_seconds: float = setting(60.0, "how long a round waits for its answers", above=0)
     aggregation: str = setting(
         PLAIN, "secure: the server sees sums of uploads only, by SecAgg+", choices=(PLAIN, SECURE)
     )
     neighbors: int = setting(0, "secure: sites that each shares its masks with; 0: all", at_least=0)
+    largest_weight: float = setting(1000.0, "weights are kept within this, whatever sites upload", above=0)
     test: str = setting("", "CSV file with public records that models are measured on; empty: none")
     fixed_draws: bool = setting(False, "draw from run.seed, for tests; sites with a budget refuse")
+
+
+@dataclass(frozen=True)
+class Listen:
+    """Where the sites reach the server. Nothing but Flower's Fleet API is there."""
+
+    host: str = setting("127.0.0.1", "address that the server listens on; 0.0.0.0: all of the machine's")
+    port: int = setting(9092, "port that the sites connect to", at_least=1, at_most=65535)
+    certificate: str = setting("keys/server.pem", "the server's certificate")
+    key: str = setting("keys/server.key", "its private key")
+    database: str = setting("", "SQLite file for messages under way; empty: in memory, and nothing is lost by that")
+    health_port: int = setting(
+        0, "port of 127.0.0.1 with a health line and /metrics; 0: none", at_least=0, at_most=65535
+    )
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A site as the operator knows it."""
+
+    name: str = setting("", "the site's name", needed=True)
+    key: str = setting("", "the line of its .pub file; empty: not there yet")
+    most_records: int = setting(
+        DEFAULT_MOST_RECORDS, "a claim of more records is refused", at_least=1, at_most=MOST_RECORDS
+    )
+
+
+SECTIONS: dict[str, Any] = {"federation": Federation, "listen": Listen, "site": Seat}
 
 
 @dataclass(frozen=True)
 class RunSettings:
     """Everything a server needs to know."""
 
-    deploy: Deploy
+    federation: Federation
     config: Config
+    seats: tuple[Seat, ...]
+    listen: Listen
+    home: Path  # paths are relative to it
 
     @property
     def folder(self) -> Path:
         """The server's folder."""
-        return Path(self.deploy.folder)
+        return self.home / self.federation.folder
+
+    @property
+    def members(self) -> Members:
+        """The sites whose keys are known."""
+        return Members([(seat.name, _key(seat)) for seat in self.seats if seat.key])
+
+    @property
+    def sites(self) -> int:
+        """How many sites the run waits for."""
+        return self.federation.sites or len(self.seats)
+
+    @property
+    def most_records(self) -> dict[str, int]:
+        """The largest claim that is believed of each site."""
+        return {seat.name: seat.most_records for seat in self.seats}
 
     @property
     def text(self) -> str:
         """All settings that a resumed run must share; how long it waits may change."""
-        kept = {key: value for key, value in asdict(self.deploy).items() if not key.endswith("_seconds")}
-        return json.dumps({"deploy": kept, "config": self.config.to_dict()}, sort_keys=True)
+        kept = {key: value for key, value in asdict(self.federation).items() if not key.endswith("_seconds")}
+        return json.dumps({"federation": kept, "config": self.config.to_dict()}, sort_keys=True)
 
     def for_sites(self, count: int) -> Config:
         """The settings for so many sites; no more take part in a round than there are, and nothing reads them all."""
@@ -62,23 +113,66 @@ class RunSettings:
         )
 
 
-def read_run_config(values: Mapping[str, Any]) -> RunSettings:
-    """Check Flower's flat run configuration, whose keys are section.key."""
-    sections: dict[str, dict[str, Any]] = {}
-    for name, value in values.items():
+def read_federation(path: Path, overrides: Mapping[str, Any] | None = None) -> RunSettings:
+    """Read and check federation.toml; overrides name settings as section.key."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise InputError(
+            f"expected a federation.toml, got {str(path)!r} ({reason}); write one with `fedspd deploy init`."
+        ) from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not valid TOML: {error}; mend it at that place.") from None
+    for name, value in (overrides or {}).items():
         section, dot, key = name.partition(".")
-        if not dot:
+        if not dot or section == "site":
             raise InputError(f"a setting must be named section.key, got {name!r}; for example run.rounds.")
-        sections.setdefault(section, {})[key] = value
-    deploy = parse_section({"deploy": Deploy}, "deploy", sections.pop("deploy", {}))
-    config = parse(sections)
-    most = min(deploy.sites, config.run.participants)
-    if deploy.quorum > most:
+        values.setdefault(section, {})[key] = value
+    return parse_federation(values, path.resolve().parent)
+
+
+def parse_federation(values: Mapping[str, Any], home: Path) -> RunSettings:
+    """Check a federation's file."""
+    sections = dict(values)
+    seats = sections.pop("site", None)
+    if not isinstance(seats, list) or not seats:
+        raise InputError("a federation must have a [[site]] table for each site, got none; add them.")
+    seats = tuple(parse_section(SECTIONS, "site", seat) for seat in seats)
+    federation = parse_section(SECTIONS, "federation", sections.pop("federation", {}))
+    listen = parse_section(SECTIONS, "listen", sections.pop("listen", {}))
+    settings = RunSettings(federation, parse(sections), seats, listen, home)
+    _check(settings)
+    return settings
+
+
+def _check(settings: RunSettings) -> None:
+    federation, names = settings.federation, [seat.name for seat in settings.seats]
+    for name in names:
+        check_name(name)
+    if len(set(names)) < len(names):
+        raise InputError(f"each site must have a name of its own, got {', '.join(names)}; rename one.")
+    check_name(federation.name)
+    if federation.sites > len(names):
         raise InputError(
-            f"deploy.quorum must be at most deploy.sites and run.participants, {most}, got {deploy.quorum}; lower it."
+            f"federation.sites must be at most the [[site]] tables, {len(names)}, got {federation.sites}; lower it."
         )
-    if deploy.aggregation == SECURE and deploy.quorum < SMALLEST_GROUP:
+    settings.members  # noqa: B018 (refuses keys that are none)
+    most = min(settings.sites, settings.config.run.participants)
+    if federation.quorum > most:
         raise InputError(
-            f"deploy.quorum must be at least {SMALLEST_GROUP} for secure aggregation, got {deploy.quorum}; raise it."
+            f"federation.quorum must be at most federation.sites and run.participants, {most}, got "
+            f"{federation.quorum}; lower it."
         )
-    return RunSettings(deploy, config)
+    if federation.aggregation == SECURE and federation.quorum < SMALLEST_GROUP:
+        raise InputError(
+            f"federation.quorum must be at least {SMALLEST_GROUP} for secure aggregation, got {federation.quorum}; "
+            "raise it."
+        )
+
+
+def _key(seat: Seat) -> PublicKey:
+    try:
+        return read_public_key(seat.key)
+    except InputError as error:
+        raise InputError(f"the key of site {seat.name!r}: {error}") from None

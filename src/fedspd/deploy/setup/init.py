@@ -1,6 +1,6 @@
-"""A ready Flower app folder: the app, the run's settings, and a folder for each site to take home."""
+"""A federation's folder for its operator: settings, certificates, and an archive for each site to take home."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,42 +11,18 @@ from fedspd import config as configuration
 from fedspd.config import Config
 from fedspd.data import adult_schema, read_schema, schema_text, write_adult_csv
 from fedspd.data.adult import ROWS
-from fedspd.deploy.guard import SCRIPT
+from fedspd.deploy.protocol.identity import check_name
 from fedspd.deploy.protocol.terms import SECURE
+from fedspd.deploy.setup.keys import LOOPBACK, write_certificates
+from fedspd.deploy.setup.kit import Kit, members_text, write_kit
 from fedspd.engine.draws import stream
 from fedspd.errors import InputError
 
 ROUNDS = 10  # few sites hold many records each, and want shorter steps than the rule's five rounds give
+MOST_SITES = 1000
+HEADER = """# A federation, as its operator runs it: fedspd deploy server federation.toml. Paths are relative to it.
+# Every setting of a run is here and may be changed before the run begins; `fedspd settings` says what it means.
 
-IGNORED = """# None of this is part of the app that travels to the sites.
-keys/
-server/
-sites/
-"""
-
-SITE = """# What this site's owner decides. The server never sees this file; paths are relative to it.
-
-[site]
-name = "{name}"
-data = "records.csv"      # the site's records; they never leave this machine
-schema = "schema.toml"    # what the columns mean: public, the same file at every site
-ledger = "ledger.db"      # what the records have spent: keep it, and back it up
-store = "store.db"        # replies and public state of every run
-log = "site.log"          # what was asked, charged and refused
-
-[budget]                  # of all runs and all servers together
-epsilon = {epsilon}
-delta = {delta}
-unit = "record"
-relation = "replace-one"
-
-[policy]                  # a server that asks for more is refused
-methods = ["fedspd"]
-clip_norm = {clip_norm}           # record gradients are clipped to this norm
-row_norm = {row_norm}            # records are shortened to this norm
-min_batch = 100           # fewest records a gradient is averaged over
-most_rounds = 100         # of one run
-largest_weight = 1000.0   # that a server may send
 """
 
 
@@ -55,102 +31,101 @@ class Plan:
     """What `init` is asked to write."""
 
     folder: Path
-    sites: int
+    sites: tuple[str, ...]
     schema: Path | None  # None: Adult, dealt to the sites
     epsilon: float
     delta: float
     aggregation: str
+    hosts: tuple[str, ...] = LOOPBACK
+    port: int = 9092
+    own_keys: bool = False  # sites make their own
 
 
-def write_app(plan: Plan) -> list[Path]:
-    """Write the folder; the sites' own folders are returned."""
+def write_federation(plan: Plan) -> list[Path]:
+    """Write the folder; the sites' archives are returned."""
     folder = plan.folder.resolve()
-    if folder.exists() and any(folder.iterdir()):
-        raise InputError(f"expected a new or empty folder, got {plan.folder}; name another one.")
-    if plan.sites < 1:
-        raise InputError(f"expected at least one site, got {plan.sites}; raise --sites.")
+    _check(plan, folder)
     schema = adult_schema() if plan.schema is None else read_schema(plan.schema)
     config = _settings(plan)
-    sites = [folder / "sites" / f"site-{number}" for number in range(1, plan.sites + 1)]
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / ".gitignore").write_text(IGNORED)
     (folder / "schema.toml").write_text(schema_text(schema))
-    (folder / "pyproject.toml").write_text(_project(plan, folder, config))
-    for site in sites:
-        (site / "bin").mkdir(parents=True)
-        (site / "bin" / "flwr-clientapp").write_text(SCRIPT)
-        (site / "bin" / "flwr-clientapp").chmod(0o755)
-        (site / "schema.toml").write_text(schema_text(schema))
-        (site / "site.toml").write_text(_site(plan, site.name, config))
-    if plan.schema is None:
-        _deal_adult(folder, sites)
-    return sites
+    certificates = write_certificates(folder / "keys", tuple(dict.fromkeys([*plan.hosts, *LOOPBACK])))
+    kit = Kit(
+        address=f"{plan.hosts[0]}:{plan.port}", authority=certificates.authority.read_bytes(),
+        schema=schema_text(schema), epsilon=plan.epsilon, delta=plan.delta, clip_norm=config.problem.clip_norm,
+        row_norm=config.data.row_norm or 1.0, own_key=plan.own_keys,
+    )  # fmt: skip
+    keys = {name: "" if plan.own_keys else kit.new_key(name) for name in plan.sites}
+    members = members_text(keys)
+    (folder / "members.toml").write_text(members)
+    (folder / "federation.toml").write_text(_federation(plan, folder, config, keys))
+    (folder / "kits").mkdir(mode=0o700)
+    archives = []
+    for name, records in zip(plan.sites, _records(plan, folder), strict=True):
+        archives.append(write_kit(folder / "kits", replace(kit, records=records), name, members))
+    return archives
+
+
+def _check(plan: Plan, folder: Path) -> None:
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(f"expected a new or empty folder, got {plan.folder}; name another one.")
+    if not 1 <= len(plan.sites) <= MOST_SITES:
+        raise InputError(f"expected 1 to {MOST_SITES} sites, got {len(plan.sites)}; change --sites.")
+    for name in plan.sites:
+        check_name(name)
+    if len(set(plan.sites)) < len(plan.sites):
+        raise InputError(f"each site must have a name of its own, got {', '.join(plan.sites)}; rename one.")
+    if plan.schema is None and len(plan.sites) > ROWS[0]:
+        raise InputError(f"Adult has {ROWS[0]} records, got {len(plan.sites)} sites; lower --sites.")
 
 
 def _settings(plan: Plan) -> Config:
     wanted = {
         "privacy.epsilon": plan.epsilon,
         "privacy.delta": plan.delta,
-        "partition.clients": plan.sites,
-        "run.participants": plan.sites,
+        "partition.clients": len(plan.sites),
+        "run.participants": len(plan.sites),
         "run.rounds": ROUNDS,
     }
     return configuration.load("proved", wanted)
 
 
-def _project(plan: Plan, folder: Path, config: Config) -> str:
-    """The app as Flower wants it; every setting may be changed here or with `flwr run --run-config`."""
-    deploy: dict[str, Any] = {
+def _federation(plan: Plan, folder: Path, config: Config, keys: dict[str, str]) -> str:
+    count = len(plan.sites)
+    federation: dict[str, Any] = {
         "name": folder.name,
-        "folder": str(folder / "server"),
-        "schema": str(folder / "schema.toml"),
-        "sites": plan.sites,
-        "quorum": min(plan.sites, max(3 if plan.aggregation == SECURE else 1, plan.sites // 2)),
-        "start_seconds": 120.0,
+        "folder": "server",
+        "schema": "schema.toml",
+        "quorum": min(count, max(3 if plan.aggregation == SECURE else 1, count // 2)),
+        "start_seconds": 600.0,
         "round_seconds": 60.0,
         "aggregation": plan.aggregation,
         "neighbors": 0,
-        "test": str(folder / "test.csv") if plan.schema is None else "",
+        "largest_weight": 1000.0,
+        "test": "test.csv" if plan.schema is None else "",
     }
-    kept = {name: keys for name, keys in config.to_dict().items() if name not in ("partition", "metrics")}
+    local = set(plan.hosts) <= set(LOOPBACK)
+    listen = {
+        "host": "127.0.0.1" if local else "0.0.0.0", "port": plan.port, "certificate": "keys/server.pem",
+        "key": "keys/server.key", "database": "", "health_port": 0,
+    }  # fmt: skip
+    kept = {name: values for name, values in config.to_dict().items() if name not in ("partition", "metrics")}
     for key in ("columns", "log_capital", "name", "split"):  # the schema says these
         kept["data"].pop(key)
     kept["run"].pop("engine")
-    return tomli_w.dumps(
-        {
-            "project": {
-                "name": "fedspd-app",
-                "version": "1.0.0",
-                "description": "Private federated learning by fedspd",
-                "license": "Apache-2.0",
-                "dependencies": ["fedspd[flower]"],
-            },
-            "tool": {
-                "flwr": {
-                    "app": {
-                        "publisher": "fedspd",
-                        "components": {
-                            "serverapp": "fedspd.deploy.app:server_app",
-                            "clientapp": "fedspd.deploy.app:client_app",
-                        },
-                        "config": {"deploy": deploy, **kept},
-                    }
-                }
-            },
-        }
-    )
+    sites = [{"name": name, "key": key, "most_records": 10_000_000} for name, key in keys.items()]
+    return HEADER + tomli_w.dumps({"federation": federation, "listen": listen, **kept, "site": sites})
 
 
-def _site(plan: Plan, name: str, config: Config) -> str:
-    return SITE.format(
-        name=name, epsilon=plan.epsilon, delta=plan.delta, clip_norm=config.problem.clip_norm,
-        row_norm=config.data.row_norm,
-    )  # fmt: skip
-
-
-def _deal_adult(folder: Path, sites: list[Path]) -> None:
+def _records(plan: Plan, folder: Path) -> list[bytes | None]:
     """Adult's training records dealt to the sites at random, its test records as the server's public ones."""
-    order = stream(0, "partition").permutation(ROWS[0])
-    for site, rows in zip(sites, np.array_split(order, len(sites)), strict=True):
-        write_adult_csv(site / "records.csv", np.sort(rows))
+    if plan.schema is not None:
+        return [None] * len(plan.sites)
+    order, found = stream(0, "partition").permutation(ROWS[0]), list[bytes | None]()
+    draft = folder / "part.csv"
+    for rows in np.array_split(order, len(plan.sites)):
+        write_adult_csv(draft, np.sort(rows))
+        found.append(draft.read_bytes())
+    draft.unlink()
     write_adult_csv(folder / "test.csv", np.arange(ROWS[1]), "test")
+    return found

@@ -1,8 +1,8 @@
 """Keys of a federation whose operators have no certificate authority of their own.
 
-The SuperLink shows a server certificate, which every SuperNode and every `flwr` command checks against the
-authority's; each SuperNode signs its requests with its own key, whose public half the SuperLink has registered.
-Who has an authority uses its certificates instead of `write_certificates` and keeps `write_node_key`.
+The server shows a certificate, which every site checks against the authority's; each site signs its requests with its
+own key, whose public half stands in federation.toml. Who has an authority uses its certificates instead of
+`write_certificates`.
 """
 
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedspd.errors import InputError
@@ -30,19 +30,11 @@ NOT_A_USE = dict.fromkeys(
 
 @dataclass(frozen=True)
 class Certificates:
-    """Files of the TLS connection: everyone gets `authority`, only the SuperLink's machine keeps the other two."""
+    """Files of the TLS connection: everyone gets `authority`, only the server's machine keeps the other two."""
 
     authority: Path
     server: Path
     server_key: Path
-
-
-@dataclass(frozen=True)
-class NodeKey:
-    """Files of one SuperNode's identity: `private` stays on its machine, `public` is registered with the SuperLink."""
-
-    private: Path
-    public: Path
 
 
 def write_certificates(folder: Path, hosts: Sequence[str] = LOOPBACK, days: int = 365) -> Certificates:
@@ -54,12 +46,10 @@ def write_certificates(folder: Path, hosts: Sequence[str] = LOOPBACK, days: int 
         A file that exists is never overwritten.
     """
     if not hosts:
-        raise InputError(
-            "a server certificate needs at least one host name or address, got none; name the SuperLink's."
-        )
+        raise InputError("a server certificate needs at least one host name or address, got none; name the server's.")
     files = Certificates(folder / "ca.pem", folder / "server.pem", folder / "server.key")
     _refuse_existing(files.authority, files.server, files.server_key)
-    authority_key, server_key = _new_key(), _new_key()
+    authority_key, server_key = new_key(), new_key()
     authority = _sign(_authority(authority_key, days), authority_key)
     server = _sign(_server(server_key, authority, authority_key, hosts, days), authority_key)
     folder.mkdir(parents=True, exist_ok=True)
@@ -69,23 +59,19 @@ def write_certificates(folder: Path, hosts: Sequence[str] = LOOPBACK, days: int 
     return files
 
 
-def write_node_key(folder: Path, name: str) -> NodeKey:
-    """Write a SuperNode's key pair as the OpenSSH files `name` and `name.pub`, on the curve P-384.
+def write_private_key(file: Path) -> None:
+    """Write a site's private key in OpenSSH's form, on the curve P-384.
 
     Guarantees:
-        The private key is readable by its owner alone.
-        A file that exists is never overwritten.
+        The file is readable by its owner alone. One that exists is never overwritten.
     """
-    files = NodeKey(folder / name, folder / f"{name}.pub")
-    _refuse_existing(files.private, files.public)
-    key = _new_key()
-    folder.mkdir(parents=True, exist_ok=True)
-    _write(files.private, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()), 0o600)
-    _write(files.public, key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) + b"\n", 0o644)
-    return files
+    _refuse_existing(file)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    _write(file, new_key().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()), 0o600)
 
 
-def _new_key() -> ec.EllipticCurvePrivateKey:
+def new_key() -> ec.EllipticCurvePrivateKey:
+    """A key on the curve P-384."""
     return ec.generate_private_key(ec.SECP384R1())
 
 
@@ -106,7 +92,7 @@ def _server(
     hosts: Sequence[str],
     days: int,
 ) -> x509.CertificateBuilder:
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fedspd SuperLink")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fedspd server")])
     usage = x509.KeyUsage(digital_signature=True, key_cert_sign=False, crl_sign=False, **NOT_A_USE)
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
     return (

@@ -7,10 +7,11 @@ import numpy as np
 
 from fedspd.algorithms import Moments
 from fedspd.algorithms.base import Proved
-from fedspd.data import Schema, Shards, Table, finish
+from fedspd.data import Schema, Shards, Table
 from fedspd.deploy.protocol.messages import Ask, AskMasked
-from fedspd.deploy.protocol.terms import Terms
+from fedspd.deploy.protocol.terms import Terms, columns_of
 from fedspd.deploy.site.policy import Refusal
+from fedspd.deploy.site.records import Records
 from fedspd.engine.batches import draw_records, gather_batches
 from fedspd.engine.draws import stream
 from fedspd.engine.entropy import SystemEntropy
@@ -56,18 +57,34 @@ def checked_scale(agreed: Agreed[Any], scale: float) -> float:
 
 
 def play_round(
-    terms: Terms, agreed: Agreed[Any], table: Table, ask: Ask | AskMasked, state: Any, scale: float
+    terms: Terms, agreed: Agreed[Any], records: Records, table: Table, ask: Ask | AskMasked, state: Any, scale: float
 ) -> Played:
     """One round on the site's records: the engine's own `play`."""
     algorithm, data = agreed.algorithm, terms.config.data
     assert data.row_norm is not None
-    features = finish(table.features, ask.mean, ask.deviation, data.bias, data.row_norm)
+    features = records.features(table, ask.mean, ask.deviation, data.bias, data.row_norm)
     shard = Shards(features, table.labels, np.array([0, len(table)]), None)
-    records = _records(terms, agreed, ask.round, len(table))
+    drawn = _drawn(terms, agreed, ask.round, len(table))
     make_noise = partial(perturbed, terms, agreed.plan.guarantee, "noise", ask.round, scale)
     told, divisor = algorithm.broadcast(ask.weights, ask.round), terms.batch(agreed)
-    batches = gather_batches(shard, ONE, records, divisor)
+    batches = gather_batches(shard, ONE, drawn, divisor)
     return play(algorithm, told, state, batches, lambda query, _: make_noise(query), None)
+
+
+def rehearse(terms: Terms, agreed: Agreed[Any], schema: Schema, state: Any) -> None:
+    """Play the first round, and release moments where the run does, on as many records that hold nothing.
+
+    Whatever would fail for any records (a library that is missing, settings that do not fit, too little memory)
+    fails here, before anything is charged. What is computed has seen no record and is thrown away.
+    """
+    records, width = terms.sizes[terms.place], len(schema.columns)
+    labels = np.zeros(records, np.int64)
+    empty = Table(np.zeros((records, width)), labels, schema.columns, schema.classes)
+    if terms.config.data.scaling == "noisy-moments" and agreed.plan.guarantee == "proved":
+        measure(terms, agreed, schema, empty, moments_scale(terms, agreed, schema))
+    matrix = columns_of(schema, terms.config), agreed.algorithm.objective.loss.outputs
+    ask = Ask(terms.digest, 1, 0, np.zeros(matrix), np.zeros(width), np.ones(width))
+    play_round(terms, agreed, Records(), empty, ask, state, round_scale(terms, agreed, ask, state))
 
 
 def perturbed(terms: Terms, guarantee: str, name: Any, round: int, scale: float, query: Query | Argmin) -> Release:
@@ -90,7 +107,7 @@ def _moments(terms: Terms, agreed: Agreed[Any], schema: Schema) -> Moments:
     return make_moments(terms.config, schema.numeric, schema.categorical, terms.holdings, agreed.plan)
 
 
-def _records(terms: Terms, agreed: Agreed[Any], round: int, size: int) -> np.ndarray:
+def _drawn(terms: Terms, agreed: Agreed[Any], round: int, size: int) -> np.ndarray:
     source = SystemEntropy() if terms.draws is None else stream(terms.draws, "records", round, terms.place)
     return draw_records(
         source, np.array([size]), agreed.plan.sampling, terms.config.algorithm.batch_size, agreed.algorithm.local_steps

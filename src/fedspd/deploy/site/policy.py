@@ -40,6 +40,10 @@ def check_terms(site: Site, terms: Terms, agreed: Agreed[Any], schema: Schema, r
     if terms.draws is not None:
         raise Refusal("draws that a server fixes are for tests without a budget; this site has one.")
     policy, config, method = site.policy, terms.config, terms.config.algorithm.name
+    if terms.largest_weight > policy.largest_weight:
+        raise Refusal(
+            f"weights up to {policy.largest_weight:g} are taken here, the run announces up to {terms.largest_weight:g}."
+        )
     if method not in policy.methods:
         raise Refusal(f"the method {method!r} is not among those allowed here: {', '.join(policy.methods)}.")
     if config.problem.clip_norm != policy.clip_norm:
@@ -63,6 +67,8 @@ def _check_plan(site: Site, terms: Terms, plan: ProvedPlan) -> None:
             f"the budget here is epsilon {budget.epsilon:g} at delta {budget.delta:g}, the run's noise is for "
             f"{epsilon:g} at {plan.delta:g}; it needs more noise."
         )
+    if epsilon > (site.policy.most_epsilon or epsilon):
+        raise Refusal(f"one run may spend epsilon {site.policy.most_epsilon:g} here, this one plans {epsilon:g}.")
     if rounds > site.policy.most_rounds:
         raise Refusal(f"at most {site.policy.most_rounds} rounds of a run are played here, the run plans {rounds}.")
 
@@ -74,8 +80,8 @@ def check_ask(site: Site, terms: Terms, agreed: Agreed[Any], schema: Schema, ask
     matrix = columns_of(schema, terms.config), agreed.algorithm.objective.loss.outputs
     if ask.weights.dtype != np.float64 or ask.weights.shape != matrix:
         raise Refusal(f"weights must be a float64 matrix of shape {matrix}, got {ask.weights.dtype} of another shape.")
-    if not (np.abs(ask.weights) <= site.policy.largest_weight).all():  # also false for what is not a number
-        raise Refusal(f"weights must be finite and at most {site.policy.largest_weight:g}, got larger ones.")
+    if not (np.abs(ask.weights) <= terms.largest_weight).all():  # also false for what is not a number
+        raise Refusal(f"weights must be finite and at most {terms.largest_weight:g}, got larger ones.")
     for name, values in (("mean", ask.mean), ("deviation", ask.deviation)):
         if values.dtype != np.float64 or values.shape != (len(schema.columns),):
             raise Refusal(f"the {name} must be {len(schema.columns)} float64 numbers, got another shape.")

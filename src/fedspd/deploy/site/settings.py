@@ -10,6 +10,7 @@ from typing import Any
 
 from fedspd.algorithms import METHODS
 from fedspd.config import parse_section
+from fedspd.deploy.protocol.identity import check_name
 from fedspd.errors import InputError
 from fedspd.privacy.ledger import Budget
 from fedspd.settings import setting
@@ -24,11 +25,34 @@ class Place:
     name: str = setting("", "the site's name in its ledger and in every report", needed=True)
     data: str = setting("", "CSV file with the site's records", needed=True)
     schema: str = setting("", "the schema that all sites share", needed=True)
+    key: str = setting("site.key", "the site's private key, whose public half the server knows")
+    members: str = setting("members.toml", "public keys of all sites, for masked runs")
     ledger: str = setting("ledger.db", "what the site's records have spent")
     store: str = setting("store.db", "replies and public state of every run")
+    witness: str = setting("", "a second file that remembers the ledger's head, on another disk; empty: none")
     log: str = setting("site.log", "what was asked, charged and refused")
     unprotected: bool = setting(
         False, "for tests with data that needs no protection: no budget, every method, draws that a server fixes"
+    )
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where the federation's server is. Sites open connections; nobody connects to a site."""
+
+    address: str = setting("", "host and port of the server", needed=True)
+    authority: str = setting("ca.pem", "certificate of the authority that signed the server's")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a message may take, and what is kept of the log."""
+
+    seconds: float = setting(300.0, "an answer that takes longer is given up", above=0)
+    memory_mb: int = setting(8192, "memory of the process that reads the records", at_least=256)
+    log_mb: int = setting(10, "the log starts anew at this size; five old ones are kept", at_least=1)
+    health_port: int = setting(
+        0, "port of 127.0.0.1 with a health line and /metrics; 0: none", at_least=0, at_most=65535
     )
 
 
@@ -51,6 +75,9 @@ class Policy:
         "methods the site takes part in",
         choices=PROVED,
     )
+    runs: tuple[str, ...] = setting(("*",), "names of runs the site takes part in; * stands for anything")
+    most_epsilon: float | None = setting(None, "most that one run may be planned to spend; absent: the budget", above=0)
+    ask: bool = setting(False, "a person confirms each run's terms once, by `fedspd deploy approve`")
     clip_norm: float = setting(0.5, "record gradients are clipped to this norm, and to no other", above=0)
     row_norm: float = setting(1.0, "records are shortened to this norm, and to no other", above=0)
     min_batch: int = setting(100, "fewest records that a gradient is averaged over", at_least=1)
@@ -58,7 +85,7 @@ class Policy:
     largest_weight: float = setting(1000.0, "largest weight a server may send: beyond it rounding would show", above=0)
 
 
-SECTIONS: dict[str, Any] = {"site": Place, "budget": Allowance, "policy": Policy}
+SECTIONS: dict[str, Any] = {"site": Place, "server": Server, "budget": Allowance, "policy": Policy, "limits": Limits}
 
 
 @dataclass(frozen=True)
@@ -69,6 +96,8 @@ class Site:
     place: Place
     allowance: Allowance | None  # None: nothing here needs protection
     policy: Policy = field(default_factory=Policy)
+    server: Server | None = None  # None: the site cannot be started, only asked within a process
+    limits: Limits = field(default_factory=Limits)
 
     @property
     def name(self) -> str:
@@ -85,6 +114,11 @@ class Site:
     def path(self, name: str) -> Path:
         """One of the site's files, by its key in [site]."""
         return self.folder / getattr(self.place, name)
+
+    @property
+    def witness(self) -> Path | None:
+        """Where the ledger's head is remembered a second time."""
+        return self.folder / self.place.witness if self.place.witness else None
 
 
 def read_site(path: Path | str) -> Site:
@@ -104,4 +138,6 @@ def read_site(path: Path | str) -> Site:
         raise InputError(f"{path} must have a [budget] with epsilon and delta, got none; add it.")
     if allowance is not None and place.unprotected:
         raise InputError(f"{path} has a [budget] and says site.unprotected = true; leave out one of the two.")
-    return Site(path.resolve().parent, place, allowance, sections.get("policy", Policy()))
+    check_name(place.name)
+    limits, policy = sections.get("limits", Limits()), sections.get("policy", Policy())
+    return Site(path.resolve().parent, place, allowance, policy, sections.get("server"), limits)

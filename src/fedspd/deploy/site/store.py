@@ -3,9 +3,11 @@
 It holds nothing un-noised, unless a site that needs no protection runs a method that keeps such state.
 """
 
+import fcntl
+import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -13,6 +15,12 @@ from typing import NamedTuple, Self
 from fedspd.errors import InputError
 
 SCHEMA = """
+CREATE TABLE IF NOT EXISTS site (
+    one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL, mark TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS intents (
+    one INTEGER PRIMARY KEY CHECK (one = 1), run TEXT NOT NULL, number INTEGER NOT NULL, mechanism TEXT NOT NULL,
+    rows INTEGER NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS approvals (run TEXT PRIMARY KEY, terms TEXT NOT NULL, approved INTEGER NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY, terms TEXT NOT NULL, records TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS replies (
     run TEXT NOT NULL REFERENCES runs, number INTEGER NOT NULL, round INTEGER NOT NULL, request TEXT NOT NULL,
@@ -42,16 +50,55 @@ class Stored(NamedTuple):
     total: bytes  # what the server holds of the site once it has merged the upload
 
 
+class Intent(NamedTuple):
+    """A charge that is about to be made: where a crash leaves it, the reply it was for has never left the site."""
+
+    run: str
+    number: int  # of the site's charges in the run, this one included
+    mechanism: str
+    rows: int  # of the ledger before the charge
+
+
+class Approval(NamedTuple):
+    """Terms that a person is asked to confirm, or has confirmed."""
+
+    run: str
+    terms: str  # as text
+    approved: bool
+
+
+def create_store(path: Path, name: str, mark: str) -> None:
+    """A new store for the site of this name, beside a ledger of which `mark` is remembered.
+
+    Guarantees:
+        A file that exists is refused. The new one is readable by its owner alone.
+    """
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        with Store(path) as store, store.turn():
+            store._connection.execute("INSERT INTO site VALUES (1, ?, ?)", (name, mark))
+    except OSError as error:
+        raise InputError(f"expected a place for the site's store, got {path}: {error.strerror}.") from None
+
+
 class Store:
     """An open store. Everything happens in a turn, one process after the other."""
 
     def __init__(self, path: Path) -> None:
+        if not path.is_file():
+            raise InputError(
+                f"expected the site's store at {path}, got no file; restore it, or let `fedspd deploy join` make a new "
+                "one, which forgets the runs that are under way."
+            )
+        # A file of its own: to close another descriptor of the database would take SQLite's locks away.
+        self._lock = os.open(path.with_name(f"{path.name}.lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             self._connection = sqlite3.connect(path, timeout=60.0, isolation_level=None)
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.executescript(SCHEMA)
         except sqlite3.Error as error:
+            os.close(self._lock)
             raise InputError(f"expected a site's store at {path}, got '{error}'; check the file.") from None
 
     def __enter__(self) -> Self:
@@ -61,17 +108,68 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._connection.close()
+        os.close(self._lock)
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """One request: what it writes is on disk when the turn ends, or nothing is."""
-        self._connection.execute("BEGIN IMMEDIATE")
+        """One request: what it writes is on disk when the turn ends; of a turn that fails, only what was settled.
+
+        Guarantees:
+            Turns of several processes do not overlap, also where one settles in the middle of its turn.
+        """
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
         try:
-            yield
-            self._connection.execute("COMMIT")
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):  # nothing is open where settling itself failed
+                    self._connection.execute("ROLLBACK")
+                raise
+        finally:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+    def settle(self) -> None:
+        """Put what the turn has written so far on disk; the turn goes on."""
+        self._connection.execute("COMMIT")
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def site(self) -> tuple[str, str]:
+        """The name of the site the store belongs to, and what it remembers of the ledger."""
+        found = self._connection.execute("SELECT name, mark FROM site").fetchone()
+        if found is None:
+            raise InputError("expected a store that `fedspd deploy join` made, got another one; restore it.")
+        return found
+
+    def remember(self, mark: str) -> None:
+        """Remember the ledger as it is now."""
+        self._connection.execute("UPDATE site SET mark = ?", (mark,))
+
+    def intent(self) -> Intent | None:
+        """A charge that was about to be made when the last turn ended before its reply was kept."""
+        found = self._connection.execute("SELECT run, number, mechanism, rows FROM intents").fetchone()
+        return found and Intent(*found)
+
+    def intend(self, intent: Intent | None) -> None:
+        """Announce a charge, or take it back."""
+        self._connection.execute("DELETE FROM intents")
+        if intent is not None:
+            self._connection.execute("INSERT INTO intents VALUES (1, ?, ?, ?, ?)", intent)
+
+    def approval(self, run: str) -> Approval | None:
+        """What a person was asked about a run."""
+        found = self._connection.execute("SELECT * FROM approvals WHERE run = ?", (run,)).fetchone()
+        return found and Approval(found[0], found[1], bool(found[2]))
+
+    def approvals(self) -> list[Approval]:
+        """Everything that a person was asked."""
+        found = self._connection.execute("SELECT * FROM approvals ORDER BY rowid")
+        return [Approval(run, terms, bool(approved)) for run, terms, approved in found]
+
+    def approve(self, approval: Approval) -> None:
+        """Ask a person, or remember the answer."""
+        self._connection.execute("INSERT OR REPLACE INTO approvals VALUES (?, ?, ?)", approval)
 
     def enter(self, run: Run) -> None:
         """Remember a run's terms."""

@@ -1,0 +1,86 @@
+"""One message at a site: whatever happens, the answer says nothing but what `client` decided to say."""
+
+import logging
+import sys
+import traceback
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedspd.deploy.protocol.messages import Refused
+from fedspd.deploy.site.client import Client
+from fedspd.deploy.site.policy import Refusal
+from fedspd.deploy.site.records import Records
+from fedspd.deploy.site.settings import Site, read_site
+from fedspd.deploy.site.store import Store
+from fedspd.errors import InputError
+
+SEE_LOG = "the site could not answer; its log says why."
+OLD_LOGS = 5
+
+
+class Response(NamedTuple):
+    """An answer, and a line about it for the people at the site."""
+
+    content: Any
+    line: str
+
+
+def respond(path: Path, kind: str, request: Any, records: Records) -> Response:
+    """Answer one request.
+
+    Guarantees:
+        The texts of errors stay at the site, unless they are refusals, which say nothing about records.
+    """
+    try:
+        return _decided(read_site(path), kind, request, records)
+    except Exception as error:  # whatever it is, its text must not travel
+        return Response(Refused(SEE_LOG, final=False), f"could not answer {kind}: {_harmless(error)}")
+
+
+def _decided(site: Site, kind: str, request: Any, records: Records) -> Response:
+    log, said = log_of(site), list[str]()
+    try:
+        with Store(site.path("store")) as store:
+            content = Client(site, store, said.append, records).answer(request)
+        for line in said:
+            log.info(line)
+        return Response(content, said[-1] if said else kind)
+    except Refusal as refusal:
+        log.warning(line := f"refused {kind}: {refusal}")
+        return Response(Refused(str(refusal), refusal.final), line)
+    except Exception as error:
+        log.error(line := f"could not answer {kind}: {_harmless(error)}")
+        return Response(Refused(SEE_LOG, final=False), line)
+
+
+def _harmless(error: Exception) -> str:
+    """Our own errors name files, rows and columns, never values; of others only where they happened is told."""
+    if isinstance(error, InputError):
+        return str(error)
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}"
+
+
+def log_of(site: Site) -> logging.Logger:
+    """The site's log, which starts anew when it is long."""
+    log = logging.getLogger(f"fedspd.site:{site.path('log')}")
+    if not log.handlers:
+        log.setLevel(logging.INFO)
+        log.propagate = False
+        log.addHandler(_handler(site))
+    return log
+
+
+def _handler(site: Site) -> logging.Handler:
+    path = site.path("log")
+    try:
+        path.touch(mode=0o600)
+        handler: logging.Handler = RotatingFileHandler(
+            path, maxBytes=site.limits.log_mb * 2**20, backupCount=OLD_LOGS, encoding="utf-8"
+        )
+    except OSError as error:  # a log that cannot be written must not stop a site, nor hide what happens
+        handler = logging.StreamHandler(sys.stderr)
+        print(f"fedspd: the log {path} cannot be written: {error.strerror}", file=sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    return handler

@@ -1,0 +1,175 @@
+r"""What a site's releases cost: the ledger, and what the store and a witness remember of it.
+
+A charge is announced in the store, written into the ledger, and only then are records used. The reply and the ledger's
+new head are kept in the store in one transaction, and only then may the reply leave. So a crash leaves one of three
+things behind: no charge; a charge that was announced and has no reply; a charge with its reply.
+
+In the second case the reply has never left the site, for it leaves only after it was kept. The charge is then used for
+the next release of the same event in the same run. *Why this is private:* take the transcript of everything that
+left the site. A release that was lost is not part of it. What the loss itself shows is that the site failed, which is
+decided by power, disks and limits, not by a record (`local.rehearse` fails before where any would). So given the
+transcript the next release is a fresh draw of the charged mechanism, and each charge has at most one release in
+the transcript: the composition that the ledger adds up covers it.
+
+Where the announcement and the ledger do not fit together (more than that one charge was written since, or one of
+another run), nothing is used again.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from fedspd.deploy.protocol.terms import Terms
+from fedspd.deploy.site.policy import Refusal
+from fedspd.deploy.site.settings import Site
+from fedspd.deploy.site.store import Intent, Store
+from fedspd.errors import InputError
+from fedspd.experiment import Agreed
+from fedspd.privacy.accounting import Event, spent
+from fedspd.privacy.ledger import Charged, Ledger, agree, mark_of, read_mark, require_mark, write_mark
+from fedspd.privacy.ledger.mark import from_text, to_text
+from fedspd.privacy.ledger.terms import room
+
+MOMENTS = "moments"
+SPENT = "the site's budget is spent."
+RESERVED = (
+    "what is left of the site's delta is reserved for the plan of its first run; runs with that plan's releases fit."
+)
+
+
+class Entered(NamedTuple):
+    """A run that the site has agreed to."""
+
+    terms: Terms
+    agreed: Agreed[Any]
+
+    @property
+    def run(self) -> str:
+        """Its name."""
+        return self.terms.run
+
+    @property
+    def group(self) -> Any:
+        """The site's noise and events; None where nothing is proved."""
+        plan = self.agreed.plan
+        return plan.groups[plan.group[self.terms.place]] if plan.guarantee == "proved" else None
+
+    @property
+    def planned(self) -> list[tuple[Event, int]]:
+        """All that the run may charge this site."""
+        plan, place = self.agreed.plan, self.terms.place
+        return plan.history(int(plan.group[place]), int(plan.most_participations[place]))
+
+
+class Spending:
+    """The open ledger of a site with a budget.
+
+    Guarantees:
+        A ledger that is not the one that store and witness remember, or is older, is refused before anything else.
+        A charge is on disk before this says so.
+    """
+
+    def __init__(self, site: Site, store: Store, log: Callable[[str], None]) -> None:
+        assert site.budget is not None
+        self.site, self.store, self.log, self.budget = site, store, log, site.budget
+        self.ledger = Ledger(site.path("ledger"))
+        try:
+            self._require_remembered()
+        except BaseException:
+            self.ledger.close()
+            raise
+
+    def close(self) -> None:
+        """Close the ledger."""
+        self.ledger.close()
+
+    def require_room(self, entered: Entered) -> None:
+        """Refuse a run that the budget has no release left for; the account is opened by the first charge only."""
+        group, name = entered.group, self.site.name
+        if any(charged.run == entered.run for charged in self.ledger.charges()):
+            raise Refusal(
+                f"a run named {entered.run!r} was charged here before, and the store no longer knows it; name it anew."
+            )
+        first = group.moments or group.event
+        if name in self.ledger.accounts:
+            left = self.ledger.room(name, first)
+            why = RESERVED if self.ledger.accounts[name].why_not(first) == "delta reserved" else SPENT
+        else:
+            left, why = room(agree(self.budget, entered.planned), {}, first), SPENT
+        if left < 1:
+            raise Refusal(why)
+
+    def charge(self, entered: Entered, event: Event | None, mechanism: str) -> int:
+        """Pay for a release; the number of the site's charges in the run, this one included."""
+        if event is None:
+            raise Refusal("the run's release has no event that a budget could be charged; this site has a budget.")
+        before = self.charged(entered)
+        number = self._left_over(entered, event, mechanism)
+        if number is not None:
+            self.log(f"run {entered.run}: charge {number} is used again, its reply never left")
+            return number
+        played = sum(charged.times for charged in before if charged.mechanism == mechanism)
+        if mechanism != MOMENTS and played >= entered.agreed.plan.most_participations[entered.terms.place]:
+            raise Refusal("the site has played all rounds of the run that were planned for it.")
+        number = 1 + sum(charged.times for charged in before)
+        self.store.intend(Intent(entered.run, number, mechanism, self.ledger.head.rows))
+        self.store.settle()
+        self._write(entered, number, event, mechanism)
+        return number
+
+    def kept(self) -> None:
+        """The reply of the last charge is in the store: remember the ledger in the same transaction."""
+        self.store.intend(None)
+        self.store.remember(to_text(mark_of(self.ledger, self.site.name)))
+
+    def charged(self, entered: Entered) -> list[Charged]:
+        """What the run was charged here so far."""
+        key = entered.run, self.site.name
+        return [charged for charged in self.ledger.charges() if (charged.run, charged.client) == key]
+
+    def cost(self, entered: Entered) -> tuple[int, float]:
+        """How often the run was charged here, and what that costs by itself."""
+        history = [(charged.event, charged.times) for charged in self.charged(entered)]
+        epsilon = spent(history, self.budget.delta).epsilon if history else 0.0
+        return sum(times for _, times in history), float(epsilon)
+
+    def total(self) -> float:
+        """What all charges of the site cost together."""
+        account = self.ledger.accounts.get(self.site.name)
+        if account is None or not account.history:
+            return 0.0
+        return float(spent(list(account.history.items()), self.budget.delta).epsilon)
+
+    def _require_remembered(self) -> None:
+        name, mark = self.store.site()
+        if name != self.site.name:
+            raise InputError(
+                f"expected the site that the store belongs to, {name!r}, got {self.site.name!r}; a new name would be a "
+                "new budget for the same records: keep the old one."
+            )
+        require_mark(self.ledger, from_text(mark))
+        if self.site.witness is not None:
+            require_mark(self.ledger, read_mark(self.site.witness))
+
+    def _left_over(self, entered: Entered, event: Event, mechanism: str) -> int | None:
+        """The number of a charge that was written and whose reply never left, if this release may use it."""
+        intent = self.store.intent()
+        if intent is None:
+            return None
+        written = self.ledger.charges_after(intent.rows)
+        same = (intent.run, intent.mechanism) == (entered.run, mechanism)
+        if len(written) != 1 or not same or self.store.reply(intent.run, intent.number) is not None:
+            return None
+        (found,) = written
+        expected = self.site.name, intent.run, intent.number, intent.mechanism, event
+        return intent.number if tuple(found) == expected else None
+
+    def _write(self, entered: Entered, number: int, event: Event, mechanism: str) -> None:
+        name = self.site.name
+        self.ledger.enter({name: self.budget}, {name: entered.planned})
+        decision = self.ledger.charge(entered.run, number, mechanism, {name: event})
+        if not decision.granted:
+            self.store.intend(None)
+            self.store.settle()
+            raise Refusal(RESERVED if decision.refused[name] == "delta reserved" else SPENT)
+        if self.site.witness is not None:
+            write_mark(self.site.witness, mark_of(self.ledger, name))
