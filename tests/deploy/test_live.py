@@ -1,0 +1,218 @@
+"""A deployment with real processes over TLS, as the documents set it up: `make test-deploy`."""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tomli_w
+
+from fedspd import run as simulated_run
+from fedspd.deploy.setup.keys import write_certificates
+from tests.deploy import evil
+from tests.deploy.live import Live, change, fedspd, live
+from tests.deploy.processes import free_port, marked, wait_until
+from tests.deploy.test_equal import PENALTY, STEP, deployed, simulated
+
+pytestmark = pytest.mark.deploy
+EVIL = 4
+
+
+@pytest.fixture(scope="module")
+def calm() -> list[float]:
+    """Test accuracies of the storm's run without faults, simulated."""
+    settings = {"partition.clients": 5, "run.participants": 5, "run.rounds": 8, "metrics.criterion": False}
+    return [simulated_run("proved", {**settings, "run.seed": seed}).summary["test_accuracy"] for seed in range(6)]
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Live]:
+    with live(tmp_path, 2, budgets={0: 4.0, 1: 4.0}) as made:
+        yield made
+
+
+def test_ten_rounds_between_five_processes_equal_the_simulator(tmp_path: Path) -> None:
+    made = deployed(tmp_path / "sites", "fedspd", STEP | PENALTY)
+    port = free_port()
+    write_certificates(made.folder / "keys")
+    values: dict[str, object] = {"site": made.seats, "listen": {"port": port}}
+    for name, value in (made.values | {"federation.start_seconds": 60.0, "federation.round_seconds": 20.0}).items():
+        section, _, key = name.partition(".")
+        values.setdefault(section, {})[key] = value  # pyright: ignore[reportIndexIssue]
+    (made.folder / "federation.toml").write_text(tomli_w.dumps(values))
+    for site in made.sites:
+        server = f'\n[server]\naddress = "127.0.0.1:{port}"\nauthority = "../keys/ca.pem"\n'
+        site.write_text(site.read_text() + server)
+    processes = Live(made.folder, [site.parent for site in made.sites])
+    try:
+        processes.server()
+        processes.sites()
+        assert processes.await_end(120) == 0, processes.log()
+    finally:
+        processes.stop()
+    expected = simulated(made)
+    np.testing.assert_allclose(made.saved.server, expected, rtol=0, atol=1e-12)
+    with np.load(made.folder / "server" / "run" / "model.npz") as model:
+        np.testing.assert_array_equal(model["weights"], made.saved.server)
+
+
+def test_a_run_leaves_the_folder_of_a_simulation_and_a_report_can_be_made_of_it(two: Live, tmp_path: Path) -> None:
+    two.server()
+    two.sites()
+    assert two.await_end(90) == 0, two.log()
+    run = two.folder / "server" / "run"
+    simulated_run_folder = tmp_path / "simulated"
+    fedspd("run", "--out", str(simulated_run_folder), "--quiet", "--set", "run.rounds=2")
+    names = {path.name for path in run.iterdir()}
+    assert names == {path.name for path in simulated_run_folder.iterdir()} - {"ledger.sqlite"} | {
+        "sites.json",
+        "rounds.csv",
+    }
+    ours, theirs = (json.loads((folder / "summary.json").read_text()) for folder in (run, simulated_run_folder))
+    assert set(ours) == set(theirs) | {"run"}
+    fedspd("report", str(run), "--out", str(tmp_path / "report.html"))
+    assert "site-1" in fedspd("deploy", "report", str(two.file))
+    assert "(1, 1e-05)-differential privacy, proved" in two.log()
+    two.require_books("server")
+    assert f"the run in {two.folder / 'server'} is complete" in fedspd("deploy", "server", str(two.file), code=2)
+
+
+def test_a_stormy_run_ends_within_noise_of_a_calm_one(tmp_path: Path, calm: list[float]) -> None:
+    with live(tmp_path, 5) as made:
+        faults = dict(zip(("1", "2", "3", "4", "6"), evil.FAULTS, strict=True))
+        plan = made.homes[EVIL] / "spoiled.json"
+        plan.write_text(json.dumps(faults))
+        change(made.file, {"run.rounds": 8, "federation.round_seconds": 6.0, "federation.quorum": 2})
+        for place in range(4):
+            made.site(place)
+        made.start("evil", [sys.executable, "-m", "tests.deploy.evil", str(made.homes[EVIL] / "site.toml"), str(plan)])
+        made.server()
+        made.await_round(1)
+        made.kill("site-0site.toml")  # in the middle of what follows
+        made.site(0)
+        made.await_round(3)
+        made.kill("server")
+        made.server(name="again")
+        made.await_round(4)
+        stopped = marked(f"{made._token}/site-1site.toml/")
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)  # a slow site
+        time.sleep(8)
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        assert made.await_end(120, "again") == 0, made.log("again")
+        log = made.log() + made.log("again")
+        assert "goes on after round" in made.log("again")
+        for why in ("it is not finite", "it is float64 of shape (81, 2)", "its norm is", "it is of round"):
+            assert f"the reply of site-5 is rejected: {why}" in log, log
+        assert "site-2 keeps its last reply" in log, log
+        made.require_books("server")
+        results = made.results()
+        assert results["rounds"] == 8
+        assert abs(results["test_accuracy"] - np.mean(calm)) < max(4 * np.std(calm, ddof=1), 0.01)
+
+
+def test_two_servers_that_share_sites_never_exceed_a_budget_between_them(tmp_path: Path) -> None:
+    """Each site runs two processes on one ledger and one store, one for each server."""
+    with live(tmp_path, 3, budgets={0: 4.0, 1: 4.0}) as made:
+        settings = {"run.rounds": 2, "data.scaling": "min-max", "federation.round_seconds": 20.0}
+        ports = [free_port(), free_port()]
+        for name, port in zip(("one", "two"), ports, strict=True):
+            changes = {**settings, "listen.port": port, "federation.folder": name, "federation.name": name}
+            change(made.file, changes, made.folder / f"{name}.toml")
+            for place, home in enumerate(made.homes):
+                change(home / "site.toml", {"server.address": f"127.0.0.1:{port}"}, home / f"{name}.toml")
+                made.site(place, f"{name}.toml")
+        for name in ("one", "two"):
+            made.server(name=name, file=made.folder / f"{name}.toml")
+        assert [made.await_end(90, name) for name in ("one", "two")] == [0, 0], made.log("one") + made.log("two")
+        made.require_books("one", "two")
+        small = [made.results(name)["sites"][2] for name in ("one", "two")]
+        assert sum(site["charges"] for site in small) == 2  # what one run had planned, whichever of the two got it
+        assert any(site["retired"] == "the site's budget is spent." for site in small)
+
+
+def test_a_second_server_in_the_same_folder_is_refused_and_the_first_can_be_stopped(two: Live) -> None:
+    change(two.file, {"run.rounds": 40, "federation.start_seconds": 60.0})
+    two.server()
+    assert wait_until(lambda: "waiting: 0 of 2 sites; not there: site-1, site-2" in two.log(), 30), two.log()
+    process = two.processes["server"].pid
+    second = fedspd("deploy", "server", str(two.file), code=2)
+    assert f"which process {process} is at work in" in second
+    two.sites()
+    two.await_round(1)
+    assert f"Process {process} has ended" in fedspd("deploy", "stop", str(two.file))
+    assert two.processes["server"].wait(10) == 130
+    assert "The same command goes on" in two.log()
+    assert "No server is at work" in fedspd("deploy", "stop", str(two.file))
+    rounds = two.round()
+    assert all(two.charges(place) - (1 + rounds) in (0, 1) for place in (0, 1)), "moments, the rounds, and one under way"
+    two.server(name="again")
+    assert two.await_end(120, "again") == 0, two.log("again")
+    assert two.results()["rounds"] == 40
+    two.require_books("server")
+
+
+def test_a_run_whose_sites_are_all_gone_stops_in_time_and_goes_on_when_they_are_back(two: Live) -> None:
+    change(two.file, {"run.rounds": 30, "federation.round_seconds": 5.0, "federation.quorum": 2})
+    two.server()
+    two.sites()
+    two.await_round(2)
+    for place in (0, 1):
+        two.kill(f"site-{place}site.toml")
+    assert two.await_end(60) == 2, two.log()
+    assert "expected at least federation.quorum = 2 sites within 5 s" in two.log()
+    two.server(name="again")
+    two.sites()
+    assert two.await_end(90, "again") == 0, two.log("again")
+    two.require_books("server")
+    assert [two.charges(place) for place in (0, 1)] == [31, 31]
+
+
+def test_a_killed_site_is_let_in_again_by_itself_and_one_that_is_ended_at_once(two: Live) -> None:
+    two.server()
+    two.site(0)
+    assert wait_until(lambda: "connected to" in two.log("site-0site.toml"), 30)
+    assert two.ask_to_end("site-0site.toml") == 0
+    assert "start it again at any time" in two.log("site-0site.toml")
+    begin = time.monotonic()
+    two.site(0)
+    assert wait_until(lambda: two.log("site-0site.toml").count("connected to") == 2, 30)
+    assert time.monotonic() - begin < 8
+    two.kill("site-0site.toml")
+    begin = time.monotonic()
+    two.site(0)
+    assert wait_until(lambda: two.log("site-0site.toml").count("connected to") == 3, 60), two.log("site-0site.toml")
+    assert time.monotonic() - begin < 40
+
+
+def test_a_masked_run_survives_a_site_that_is_killed_in_it(tmp_path: Path) -> None:
+    with live(tmp_path, 4, "--aggregation", "secure") as made:
+        change(made.file, {"run.rounds": 6, "federation.round_seconds": 6.0})
+        made.server()
+        made.sites()
+        made.await_round(1, 90)
+        made.kill("site-3site.toml")
+        made.site(3)
+        assert made.await_end(180) == 0, made.log()
+        made.require_books("server")
+        results = made.results()
+        assert results["rounds"] == 6
+        assert not any(site["retired"] for site in results["sites"]), "a crash is no reason to leave anybody out"
+
+
+def test_a_person_confirms_a_run_once_and_the_server_waits_visibly(two: Live) -> None:
+    change(two.homes[0] / "site.toml", {"policy.ask": True})
+    two.server()
+    two.sites()
+    assert wait_until(lambda: "has yet to confirm the run" in two.log(), 60), two.log()
+    assert two.charges(0) == 0
+    asked = fedspd("deploy", "approve", str(two.homes[0] / "site.toml"), "--yes")
+    assert "privacy.epsilon = 1.0" in asked
+    assert two.await_end(90) == 0, two.log()
+    two.require_books("server")
