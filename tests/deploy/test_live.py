@@ -151,7 +151,9 @@ def test_a_second_server_in_the_same_folder_is_refused_and_the_first_can_be_stop
     assert "The same command goes on" in two.log()
     assert "No server is at work" in fedspd("deploy", "stop", str(two.file))
     rounds = two.round()
-    assert all(two.charges(place) - (1 + rounds) in (0, 1) for place in (0, 1)), "moments, the rounds, and one under way"
+    assert all(two.charges(place) - (1 + rounds) in (0, 1) for place in (0, 1)), (
+        "moments, the rounds, and one under way"
+    )
     two.server(name="again")
     assert two.await_end(120, "again") == 0, two.log("again")
     assert two.results()["rounds"] == 40
