@@ -1,4 +1,4 @@
-"""The files of packaging/ are well formed, and what they start plays a run to its end; no container is needed for it."""
+"""The files of packaging/ are well formed, and what they start plays a run to its end, without a container."""
 
 import configparser
 import json
