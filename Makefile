@@ -29,14 +29,14 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 demo: $(VENV)/.installed ## train FedSPD-DP on Adult under a budget; summary, figure, run folder
 	$(BIN)/fedspd run
 
-demo-deploy: $(VENV)/.installed-dev ## train between a SuperLink and five SuperNodes of this machine, with TLS (SITES=5)
+demo-deploy: $(VENV)/.installed-dev ## train between a server and five sites of this machine, with TLS (SITES=5)
 	$(BIN)/python scripts/demo_deploy.py --sites $(SITES)
 
 test: $(VENV)/.installed-dev ## run the tests
 	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 test-deploy: $(VENV)/.installed-dev ## faults of a deployment, with real processes (ONLY="-k ten_rounds" for a part)
-	$(BIN)/pytest -m deploy tests/deploy --durations=0 $(ONLY)
+	$(BIN)/pytest -m deploy tests/deploy tests/test_packaging.py --durations=0 $(ONLY)
 
 check: lint types imports test ## everything CI checks
 
