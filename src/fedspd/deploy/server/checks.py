@@ -1,11 +1,12 @@
 r"""What a server believes of a reply. A reply that fails changes nothing, and nobody is retired for one.
 
 Limits come from public numbers alone, never from what sites sent before: a limit that grows with the model would let
-one site push it up round by round. With $M_i = s_i b_i + 2\sigma_i\sqrt d$, what a participation can move a client by
-(the reach of a clipped gradient, and its noise), an upload that gathers n rounds is believed up to
-$2\,(2\,t\,M + n M_i)$ in round t. Where three or more answer, one that is far beyond the others is rejected below that:
-beyond five times the median of $\|u_j\|/(n_j M_j)$, unless it is within three times its own $n_i M_i$, which an honest
-site may reach whatever its records are.
+one site push it up round by round. Let $M_i = Q s_i b_i + 2\sigma_i\sqrt d$ be what a participation can move a site
+by: Q steps of the reach $s_i b_i = 2G/(\gamma+\rho)$ of a clipped gradient and its dual, and noise of twice its norm.
+For FedSPD-DP the dual is a convex combination of released gradients, so with $\delta = \tilde x_i - x_0$, $\|\delta\|
+\le M_i$, an upload is $2\delta + (x_0 - x_0') - \delta'$: at most $4 M$ for each of the n rounds it gathers. Believed
+is $2\,(2\,t\,M + n M_i)$ in round t. Where three or more answer, one beyond $5\,n_i M_i \max(1, m)$ is rejected below
+that, with the median m of $\|u_j\|/(n_j M_j)$: no honest upload is, whatever its records are.
 """
 
 from collections.abc import Mapping
@@ -20,7 +21,6 @@ from fedspd.deploy.server.checkpoint import Member
 from fedspd.experiment import Agreed
 
 GENEROUS = 2.0  # beyond the bound, which holds for every honest reply but for noise of twice its norm
-OWN_REACH = 3.0
 OUTLYING = 5.0
 FEWEST_TO_COMPARE = 3
 
@@ -72,7 +72,7 @@ def outlying(norms: Mapping[int, float], reaches: Mapping[int, float]) -> dict[i
     if len(norms) < FEWEST_TO_COMPARE:
         return {}
     median = float(np.median([norms[place] / reaches[place] for place in norms]))
-    limits = {place: reaches[place] * max(OWN_REACH, OUTLYING * median) for place in norms}
+    limits = {place: OUTLYING * reaches[place] * max(1.0, median) for place in norms}
     return {
         place: f"its norm is {norm:.3g}, where those of the others allow {limits[place]:.3g}"
         for place, norm in norms.items()
@@ -81,11 +81,11 @@ def outlying(norms: Mapping[int, float], reaches: Mapping[int, float]) -> dict[i
 
 
 def reach(terms: Terms, agreed: Agreed[Any], size: int, round: int) -> float:
-    r"""What one participation can move a site by: $s\,b + 2\sigma\sqrt d$, from public numbers."""
+    r"""What one participation can move a site by: $Q s\,b + 2\sigma\sqrt d$, from public numbers."""
     batch = terms.batch(agreed)
     sensitivity = agreed.algorithm.sensitivity(round, batch)
     scale = np.max(agreed.plan.noise_scale(np.array([terms.place]), sensitivity))
-    return float(np.max(sensitivity * batch) + 2 * scale * np.sqrt(size))
+    return float(agreed.algorithm.local_steps * np.max(sensitivity * batch) + 2 * scale * np.sqrt(size))
 
 
 def largest_norm(own: float, longest: float, round: int, gathered: int) -> float:
