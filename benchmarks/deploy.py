@@ -1,101 +1,52 @@
-"""Rounds per second and bytes per client of a deployed run, beside a Flower app that does nothing.
+"""Seconds of a round and bytes per site of a deployed run, beside Flower's own empty app as it is shipped.
 
-Every SuperNode is a process of its own on this machine, authenticated and over TLS; the bytes are those on the wire
-between them and the SuperLink, both ways, polling included. Both apps run in the same federation, one after the other.
-Flower starts a process for every message: on one machine that, not the network, is what a round waits for.
+Every site is a process of its own on this machine (two in ours: the connection and the worker beside the records),
+authenticated and over TLS; the bytes are those on the wire, both ways, waiting included. Both run one after the other,
+on the same machine in the same minutes. The first round is not counted.
 
 Examples:
     python benchmarks/deploy.py
     python benchmarks/deploy.py --sizes 5 --rounds 10 --aggregation secure --json
+    python benchmarks/deploy.py --sizes '' --rows 1000000
+    python benchmarks/deploy.py --sizes '' --simulated 200
 """
 
 import argparse
 import asyncio
+import csv
 import json
 import re
+import statistics
 import sys
 import tempfile
 import threading
 import time
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import tomli_w
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
 
-from fedspd.deploy.federation import Federation, Node
-from fedspd.deploy.processes import free_port
-from fedspd.deploy.setup.init import Plan, write_app
+from benchmarks.flower_federation import flower  # noqa: E402
+from benchmarks.simulated_sites import simulated_sites  # noqa: E402
+from tests.deploy.live import Live, change, live  # noqa: E402
+from tests.deploy.processes import free_port  # noqa: E402
 
-# Fifty nodes that look for work ten times a second would keep two cores busy, so they do it as often as Flower's own.
-UNHURRIED = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "1"}
 PATIENCE = 3600.0
-# Many processes that start at once on few cores are up late; Flower would start each again after 30 seconds, and again.
-SLOW_START_SECONDS = 600
-CLIENT_KIB = 350 * 1024  # of memory, while a client answers: three processes that each hold Flower
-IDLE_SECONDS = 12.0  # a SuperNode asks for messages every three
-ROUND = re.compile(r"round \d+ of \d+: .* ([\d.]+) s$")
-
-EMPTY_PROJECT = """
-[project]
-name = "empty"
-version = "1.0.0"
-
-[tool.flwr.app]
-publisher = "fedspd"
-
-[tool.flwr.app.components]
-serverapp = "empty_app:server_app"
-clientapp = "empty_app:client_app"
-
-[tool.flwr.app.config]
-rounds = 1
-clients = 1
-"""
-EMPTY_APP = """
-import time
-
-from flwr.app import Message, RecordDict
-from flwr.clientapp import ClientApp
-from flwr.serverapp import ServerApp
-
-client_app = ClientApp()
-server_app = ServerApp()
-
-
-@client_app.query()
-def echo(message, context):
-    return Message(RecordDict(), reply_to=message)
-
-
-@server_app.main()
-def main(grid, context):
-    rounds, clients = context.run_config["rounds"], context.run_config["clients"]
-    while len(nodes := list(grid.get_node_ids())) < clients:
-        time.sleep(0.1)
-    for round in range(1, rounds + 1):
-        begin = time.monotonic()
-        waiting = set(grid.push_messages([Message(RecordDict(), node, "query") for node in nodes]))
-        while waiting:
-            waiting -= {reply.metadata.reply_to_message_id for reply in grid.pull_messages(waiting)}
-            time.sleep(0.1)
-        print(f"round {round} of {rounds}: {len(nodes)} answered, {time.monotonic() - begin:.3f} s")
-"""
+SITE_KIB = 500 * 1024  # of memory: two processes, each with Flower or NumPy in it
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What one app did with one number of clients; the first round, which also fetches the app, counts for the run."""
+    """What one app did with one number of sites."""
 
     app: str
-    clients: int
-    rounds_per_second: float
-    bytes_per_client_and_round: float
-    bytes_per_client_and_run: float
-    bytes_per_client_and_idle_second: float
-    seconds_of_the_run: float
+    sites: int
+    seconds_of_a_round: float  # median
+    slowest_round: float
+    bytes_per_site_and_round: float
 
 
 class Meter:
@@ -112,7 +63,7 @@ class Meter:
                     self.total += len(chunk)
                     outer.write(chunk)
                     await outer.drain()
-            except ConnectionError:
+            except (ConnectionError, asyncio.CancelledError):
                 pass
             finally:
                 outer.close()
@@ -140,64 +91,76 @@ def metered(listen: int, upstream: int) -> Iterator[Meter]:
         yield meter
     finally:
         server.close()
+        loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(loop)])
+        time.sleep(0.1)  # cancelled tasks close their connections
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
 
 
-def idle_rate(meter: Meter, clients: int) -> float:
-    """Bytes per client and second while there is nothing to do: what waiting for other clients adds to a round."""
-    start = meter.total
-    time.sleep(IDLE_SECONDS)
-    return (meter.total - start) / IDLE_SECONDS / clients
-
-
-def measure(federation: Federation, meter: Meter, name: str, app: Path, run_config: Sequence[str]) -> Figures:
-    """Run an app once and count; what it prints says when each of its rounds is over."""
-    clients = len(federation.nodes)
-    idle = idle_rate(meter, clients)
-    start, begin = meter.total, time.monotonic()
-    run_id = federation.run(*run_config, app_dir=app)
-    marks, seconds = [], []
-    for line in federation.follow(run_id):
-        if found := ROUND.search(line.rstrip()):
+def empty_app(folder: Path, sites: int, rounds: int) -> Figures:
+    """Flower as it is shipped, with an app that sends nothing back and forth."""
+    ports, marks, seconds = (free_port(), free_port()), list[int](), list[float]()
+    with metered(ports[1], ports[0]) as meter, flower(folder, sites, *ports) as made:
+        for one in made.rounds(rounds, sites):
+            seconds.append(one)
             marks.append(meter.total)
-            seconds.append(float(found[1]))
-    total, elapsed = meter.total - start, time.monotonic() - begin
-    if (status := federation.wait(run_id, PATIENCE)) != "finished:completed" or len(marks) < 2:
-        raise RuntimeError(f"{name}: {status}\n{federation.server_log(run_id)}")
-    return Figures(
-        app=name,
-        clients=clients,
-        rounds_per_second=len(seconds[1:]) / sum(seconds[1:]),
-        bytes_per_client_and_round=(marks[-1] - marks[0]) / len(marks[1:]) / clients,
-        bytes_per_client_and_run=total / clients,
-        bytes_per_client_and_idle_second=idle,
-        seconds_of_the_run=elapsed,
+    return _figures("Flower's empty app", sites, seconds, marks)
+
+
+def ours(folder: Path, sites: int, rounds: int, aggregation: str) -> Figures:
+    """A private run on Adult, between as many sites."""
+    gate, marks = free_port(), list[int]()
+    with live(folder, sites, "--aggregation", aggregation) as made:
+        settings = {"run.rounds": rounds, "federation.start_seconds": PATIENCE, "federation.round_seconds": PATIENCE}
+        change(made.file, settings)
+        port = int(re.search(r"port = (\d+)", made.file.read_text())[1])  # pyright: ignore[reportOptionalSubscript]
+        for home in made.homes:
+            change(home / "site.toml", {"server.address": f"127.0.0.1:{gate}", "policy.min_batch": 1})
+        with metered(gate, port) as meter:
+            made.server()
+            made.sites()
+            for number in range(1, rounds + 1):
+                made.await_round(number, PATIENCE)
+                marks.append(meter.total)
+            made.await_end(PATIENCE)
+        return _figures(f"fedspd, {aggregation}", sites, _seconds(made), marks)
+
+
+def large_table(folder: Path, rows: int, rounds: int) -> str:
+    """A site with very many records: how long it reads once, and how long a round takes."""
+    with live(folder, 1) as made:
+        path = made.homes[0] / "records.csv"
+        header, *records = path.read_text().splitlines()
+        with path.open("w") as file:
+            file.write(header + "\n")
+            for number in range(rows):
+                file.write(records[number % len(records)] + "\n")
+        change(made.homes[0] / "site.toml", {"limits.memory_mb": 16384, "limits.seconds": 600.0})
+        change(
+            made.file, {"run.rounds": rounds, "federation.start_seconds": PATIENCE, "federation.round_seconds": 600.0}
+        )
+        made.server()
+        begin = time.monotonic()
+        made.sites()
+        made.await_round(1, PATIENCE)
+        before = time.monotonic() - begin
+        made.await_end(PATIENCE)
+        seconds = _seconds(made)[1:]
+    return (
+        f"{rows} records at one site: {before:.1f} s until the first round was over (the table is read once), then "
+        f"{statistics.median(seconds):.2f} s a round, at most {max(seconds):.2f} s"
     )
 
 
-def change(app: Path, settings: Mapping[str, Mapping[str, float]]) -> None:
-    """Change an app's settings in its file: `flwr run` adds none that is not there."""
-    project = tomllib.loads((app / "pyproject.toml").read_text())
-    for section, keys in settings.items():
-        project["tool"]["flwr"]["app"]["config"][section] |= keys
-    (app / "pyproject.toml").write_text(tomli_w.dumps(project))
+def _seconds(made: Live) -> list[float]:
+    with (made.folder / "server" / "run" / "rounds.csv").open() as file:
+        return [float(row["seconds"]) for row in csv.DictReader(file)]
 
 
-def measure_both(folder: Path, clients: int, rounds: int, aggregation: str) -> Iterator[Figures]:
-    """The figures of the empty app and of ours, in one federation."""
-    empty, ours = folder / "empty", folder / "ours"
-    (empty / "empty_app").mkdir(parents=True)
-    (empty / "pyproject.toml").write_text(EMPTY_PROJECT)
-    (empty / "empty_app" / "__init__.py").write_text(EMPTY_APP)
-    sites = write_app(Plan(ours, clients, schema=None, epsilon=1.0, delta=1e-5, aggregation=aggregation))
-    nodes = [Node({"site": str(site / "site.toml")}, UNHURRIED) for site in sites]
-    change(ours, {"deploy": {"start_seconds": PATIENCE, "round_seconds": PATIENCE}, "run": {"rounds": rounds}})
-    ports = free_port(), free_port()
-    federation = Federation(folder / "federation", empty, nodes, ports=ports, heartbeat_seconds=SLOW_START_SECONDS)
-    with metered(ports[1], ports[0]) as meter, federation:
-        yield measure(federation, meter, "empty", empty, [f"rounds={rounds}", f"clients={clients}"])
-        yield measure(federation, meter, f"fedspd, {aggregation}", ours, [])
+def _figures(app: str, sites: int, seconds: list[float], marks: list[int]) -> Figures:
+    counted = seconds[1:]
+    traffic = (marks[-1] - marks[0]) / len(counted) / sites
+    return Figures(app, sites, statistics.median(counted), max(counted), traffic)
 
 
 def available_kib() -> int:
@@ -210,32 +173,42 @@ def available_kib() -> int:
 def described(one: Figures) -> str:
     """Figures for people."""
     return (
-        f"{one.clients:3d} clients, {one.app:14s} {one.rounds_per_second:7.3f} rounds/s "
-        f"{one.bytes_per_client_and_round / 1024:8.1f} KiB a client and round "
-        f"(idle {one.bytes_per_client_and_idle_second / 1024:.2f} KiB/s), "
-        f"{one.bytes_per_client_and_run / 1024:.1f} KiB a client and run of {one.seconds_of_the_run:.0f} s"
+        f"{one.sites:3d} sites, {one.app:20s} {one.seconds_of_a_round:7.2f} s a round "
+        f"(slowest {one.slowest_round:.2f} s), {one.bytes_per_site_and_round / 1024:6.1f} KiB a site and round"
     )
 
 
 def main() -> None:
-    """Print a line for each app and number of clients."""
+    """Print a line for each app and number of sites, and the ratio of the two."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", default="5,20,50", help="numbers of clients")
-    parser.add_argument("--rounds", type=int, default=3, help="at least two: the first is not counted")
+    parser.add_argument("--sizes", default="5,20", help="numbers of sites")
+    parser.add_argument("--rounds", type=int, default=8, help="at least two: the first is not counted")
     parser.add_argument("--aggregation", choices=("plain", "secure"), default="plain")
+    parser.add_argument("--rows", type=int, default=0, help="also a site with so many records")
+    parser.add_argument("--simulated", type=int, default=0, help="also so many sites in one process, over TLS")
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
     options = parser.parse_args()
     if options.rounds < 2:
         parser.error(f"--rounds must be at least 2, got {options.rounds}")
-    sizes = [int(size) for size in options.sizes.split(",")]
-    if (largest := available_kib() // CLIENT_KIB) < max(sizes):
-        parser.error(f"this machine has memory for {largest} clients now, got --sizes {options.sizes}")
-    figures = []
+    sizes = [int(size) for size in options.sizes.split(",") if size]
+    if sizes and (largest := available_kib() // SITE_KIB) < max(sizes):
+        parser.error(f"this machine has memory for {largest} sites now, got --sizes {options.sizes}")
+    out, figures = sys.stderr if options.json else sys.stdout, list[Figures]()
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
-            for one in measure_both(Path(folder), size, options.rounds, options.aggregation):
-                figures.append(one)
-                print(described(one), file=sys.stderr if options.json else sys.stdout, flush=True)
+            pair = [
+                empty_app(Path(folder) / "flower", size, min(options.rounds, 4)),
+                ours(Path(folder) / "ours", size, options.rounds, options.aggregation),
+            ]
+        for one in pair:
+            print(described(one), file=out, flush=True)
+        print(f"    {pair[0].seconds_of_a_round / pair[1].seconds_of_a_round:.1f} times as fast", file=out, flush=True)
+        figures += pair
+    with tempfile.TemporaryDirectory() as folder:
+        if options.rows:
+            print(large_table(Path(folder) / "large", options.rows, options.rounds), file=out, flush=True)
+        if options.simulated:
+            print(simulated_sites(Path(folder) / "many", options.simulated, options.rounds), file=out, flush=True)
     if options.json:
         print(json.dumps([asdict(one) for one in figures], indent=2))
 

@@ -18,6 +18,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "another aggregation": ({"federation.aggregation": "sum"}, "must be one of plain, secure"),
     "no time at all": ({"federation.round_seconds": 0.0}, "federation.round_seconds must be above 0"),
+    "how records are dealt": ({"partition.kind": "dirichlet"}, "partition.kind has no effect between real sites"),
+    "an engine": ({"run.engine": "jax"}, "run.engine has no effect between real sites"),
+    "which columns of Adult": ({"data.columns": "all"}, "data.columns has no effect between real sites: the schema"),
+    "a diagnostic": ({"metrics.criterion": False}, "metrics.criterion has no effect between real sites"),
     "a number in words": ({"run.rounds": "3"}, "run.rounds must be a whole number"),
 }
 

@@ -18,6 +18,7 @@ from fedspd.deploy.server.run import Server
 from fedspd.deploy.site import client as client_module
 from fedspd.deploy.site import local
 from fedspd.deploy.site.client import Client, Entered
+from fedspd.deploy.site.spending import Spending
 from fedspd.deploy.site.store import Store, Stored
 from fedspd.engine import stream
 from fedspd.privacy import exact_gaussian, gaussian
@@ -130,6 +131,63 @@ def another_seed_is_taken(check: Callable[..., None]) -> bool:
         return made.charges() > 0
 
 
+class BelievesTheModel(Server):
+    """What is believed of an upload grows with the model, as it once did."""
+
+    def _limits(self, asks: Any, round: int) -> Any:
+        norm = float(10 * np.linalg.norm(self.checkpoint.server))
+        return {place: limit._replace(norm=limit.norm + norm) for place, limit in super()._limits(asks, round).items()}
+
+
+class UsesAnyCharge(Spending):
+    """The last charge is used again whether or not its reply has left."""
+
+    def _left_over(self, entered: Entered, event: Any, mechanism: str) -> int | None:
+        before = sum(charged.times for charged in self.charged(entered))
+        return before if before and self.store.intent() is None else super()._left_over(entered, event, mechanism)
+
+
+class NeverLooksBack(Spending):
+    """Whatever file is there is the ledger."""
+
+    def _require_remembered(self) -> None:
+        """It will be the right one."""
+
+
+def limits_feed_themselves(kind: type[Server]) -> bool:
+    """Is more believed of a site once the model is large?"""
+    with site(count=2) as made:
+        server = kind(made.grid, made.settings, made.said.append)
+        before = server._limits({0: server._ask(0, 2)}, 2)[0].norm
+        server.checkpoint.server[...] = 900.0
+        return server._limits({0: server._ask(0, 2)}, 2)[0].norm > before
+
+
+def one_charge_pays_for_two(kind: type[Spending]) -> bool:
+    """Do two releases that both left share a charge?"""
+    with pytest.MonkeyPatch.context() as patch, site() as made:
+        patch.setattr(client_module, "Spending", kind)
+        terms = made.enter()
+        for round in (1, 2):
+            made.tell(0, ask(terms, round=round))
+        return made.charges() < 2
+
+
+def an_older_ledger_is_taken(kind: type[Spending]) -> bool:
+    """Is a ledger from before the last release charged as if that had never been?"""
+    with pytest.MonkeyPatch.context() as patch, site() as made:
+        patch.setattr(client_module, "Spending", kind)
+        terms, home = made.enter(), made.sites[0].parent
+        old = {path: path.read_bytes() for path in home.glob("ledger.db*")}
+        made.tell(0, ask(terms))
+        for path in home.glob("ledger.db*"):
+            path.unlink()
+        for path, content in old.items():
+            path.write_bytes(content)
+        made.tell(0, ask(terms, round=2, acknowledged=1))
+        return made.charges() == 1
+
+
 def unchecked(*_: Any) -> None:
     """Nothing is looked at."""
 
@@ -155,6 +213,18 @@ CHECKS: dict[str, tuple[Callable[[], bool], Callable[[], bool]]] = {
     "the terms are not checked": (
         lambda: another_seed_is_taken(client_module.check_terms),
         lambda: another_seed_is_taken(unchecked),
+    ),
+    "what is believed of an upload follows the model": (
+        lambda: limits_feed_themselves(Server),
+        lambda: limits_feed_themselves(BelievesTheModel),
+    ),
+    "a charge is used again though its reply has left": (
+        lambda: one_charge_pays_for_two(Spending),
+        lambda: one_charge_pays_for_two(UsesAnyCharge),
+    ),
+    "the ledger is not held against what the store remembers": (
+        lambda: an_older_ledger_is_taken(Spending),
+        lambda: an_older_ledger_is_taken(NeverLooksBack),
     ),
     "a reply is acknowledged before it is merged": (
         lambda: a_difference_is_lost(Server),

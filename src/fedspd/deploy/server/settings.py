@@ -15,6 +15,14 @@ from fedspd.errors import InputError
 from fedspd.settings import setting
 
 DEFAULT_MOST_RECORDS = 10_000_000
+NOT_HERE = {
+    "partition": "each site has its own records",
+    "metrics": "they need the records of all",
+    "run.engine": "each site computes by itself",
+    "run.most_stale": "who is asked is drawn among the sites that may still take part",
+    **dict.fromkeys(("data.name", "data.columns", "data.log_capital", "data.split"), "the schema says it"),
+}
+"""Settings of a simulation, and why a deployed run has none of them."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +149,19 @@ def parse_federation(values: Mapping[str, Any], home: Path) -> RunSettings:
     seats = tuple(parse_section(SECTIONS, "site", seat) for seat in seats)
     federation = parse_section(SECTIONS, "federation", sections.pop("federation", {}))
     listen = parse_section(SECTIONS, "listen", sections.pop("listen", {}))
+    _refuse_idle(sections)
     settings = RunSettings(federation, parse(sections), seats, listen, home)
     _check(settings)
     return settings
+
+
+def _refuse_idle(sections: Mapping[str, Any]) -> None:
+    """Refuse settings of a simulation that would have no effect here."""
+    for section, keys in sections.items():
+        for key in keys if isinstance(keys, Mapping) else ():
+            why = NOT_HERE.get(f"{section}.{key}") or NOT_HERE.get(section)
+            if why is not None:
+                raise InputError(f"{section}.{key} has no effect between real sites: {why}; leave it out.")
 
 
 def _check(settings: RunSettings) -> None:

@@ -1,6 +1,6 @@
 """A federation's folder for its operator: settings, certificates, and an archive for each site to take home."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,21 @@ from fedspd.deploy.setup.keys import LOOPBACK, write_certificates
 from fedspd.deploy.setup.kit import Kit, members_text, write_kit
 from fedspd.engine.draws import stream
 from fedspd.errors import InputError
+from fedspd.settings import SECTIONS
 
 ROUNDS = 10  # few sites hold many records each, and want shorter steps than the rule's five rounds give
 MOST_SITES = 1000
+OF_THE_SCHEMA = ("data.name", "data.columns", "data.log_capital", "data.split")
+WORTH_A_LOOK = ("privacy.epsilon", "privacy.delta", "run.rounds", "run.participants", "run.seed", "algorithm.name")
 HEADER = """# A federation, as its operator runs it: fedspd deploy server federation.toml. Paths are relative to it.
-# Every setting of a run is here and may be changed before the run begins; `fedspd settings` says what it means.
+# Every setting of `fedspd settings` may be added here before the run begins; those not named have their defaults.
 
+"""
+SITE = """
+[[site]]
+name = "{name}"
+key = "{key}"
+most_records = 10000000
 """
 
 
@@ -109,12 +118,20 @@ def _federation(plan: Plan, folder: Path, config: Config, keys: dict[str, str]) 
         "host": "127.0.0.1" if local else "0.0.0.0", "port": plan.port, "certificate": "keys/server.pem",
         "key": "keys/server.key", "database": "", "health_port": 0,
     }  # fmt: skip
-    kept = {name: values for name, values in config.to_dict().items() if name not in ("partition", "metrics")}
-    for key in ("columns", "log_capital", "name", "split"):  # the schema says these
-        kept["data"].pop(key)
-    kept["run"].pop("engine")
-    sites = [{"name": name, "key": key, "most_records": 10_000_000} for name, key in keys.items()]
-    return HEADER + tomli_w.dumps({"federation": federation, "listen": listen, **kept, "site": sites})
+    text = tomli_w.dumps({"federation": federation, "listen": listen, **_run_settings(config)})
+    return HEADER + text + "".join(SITE.format(name=name, key=key) for name, key in keys.items())
+
+
+def _run_settings(config: Config) -> dict[str, Any]:
+    """What a run between sites reads, of the settings that differ from their defaults or are worth a look."""
+    kept: dict[str, Any] = {}
+    for section, keys in config.to_dict().items():
+        plain = asdict(SECTIONS[section]())
+        wanted = {
+            key: value for key, value in keys.items() if value != plain.get(key) or f"{section}.{key}" in WORTH_A_LOOK
+        }
+        kept[section] = {key: value for key, value in wanted.items() if f"{section}.{key}" not in OF_THE_SCHEMA}
+    return {section: keys for section, keys in kept.items() if keys and section not in ("partition", "metrics")}
 
 
 def _records(plan: Plan, folder: Path) -> list[bytes | None]:
