@@ -86,6 +86,14 @@ def test_the_methods_that_a_site_may_allow_are_named() -> None:
     assert tuple(re.findall(r"`([a-z-]+)`", named[1])) == PROVED
 
 
+def test_the_settings_of_a_simulation_that_are_refused_are_named() -> None:
+    named = re.search(
+        r"have no effect between sites are refused: (.*?), which the schema says", PAGE.read_text(), re.DOTALL
+    )
+    assert named is not None
+    assert re.findall(r"`([a-z_.]+)`", named[1]) == list(federation_settings.NOT_HERE)
+
+
 def test_the_numbers_that_the_pages_name_are_those_of_the_code() -> None:
     text = " ".join(" ".join(path.read_text() for path in (PAGE, *ROLES.values())).split())
     for sentence in (
