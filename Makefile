@@ -9,7 +9,7 @@ CLIENTS ?= 1000000
 SIZES ?= 20,100,1000,10000
 PEERS ?=
 SITES ?= 5
-NODES ?= 5,20,50
+NODES ?= 5,20
 
 .PHONY: help demo demo-deploy test test-deploy check lint types imports browser bench bench-limit bench-scale \
 	bench-throughput bench-peers bench-deploy utility reproduce compare figures clean
@@ -72,7 +72,7 @@ bench-throughput: $(VENV)/.installed-dev ## compiled runs per second of a sweep 
 bench-peers: $(VENV)/.installed-dev ## the same job on other frameworks, each in an environment of its own (PEERS="--only pfl")
 	$(BIN)/python benchmarks/peers.py $(PEERS)
 
-bench-deploy: $(VENV)/.installed-dev ## rounds per second and bytes on Flower, beside an empty app (NODES=5,20,50)
+bench-deploy: $(VENV)/.installed-dev ## seconds of a round and bytes between processes, beside Flower's own empty app (NODES=5,20)
 	$(BIN)/python benchmarks/deploy.py --sizes $(NODES)
 
 utility: $(VENV)/.installed ## accuracy on Adult at end-to-end budgets, with standard errors

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import statistics
 import sys
@@ -29,7 +30,10 @@ def simulated_sites(folder: Path, count: int, rounds: int) -> str:
         for home in made.homes:
             change(home / "site.toml", {"policy.min_batch": 1})
         made.start("sites", command)
+        made.await_round(1, PATIENCE)
+        before = _processor_seconds(server.pid)
         made.await_round(rounds, PATIENCE)
+        spent = (_processor_seconds(server.pid) - before) / (rounds - 1) / count
         status = Path(f"/proc/{server.pid}/status").read_text()
         memory = int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024  # pyright: ignore[reportOptionalSubscript]
         made.await_end(PATIENCE)
@@ -39,8 +43,14 @@ def simulated_sites(folder: Path, count: int, rounds: int) -> str:
     answered = sum(site["answered"] == rounds for site in sites)
     return (
         f"{count} sites in one process over TLS: {statistics.median(seconds):.1f} s a round (slowest "
-        f"{max(seconds):.1f} s), {answered} answered every round, {memory:.0f} MiB at the server at most"
+        f"{max(seconds):.1f} s), {answered} answered every round; the server takes {1000 * spent:.0f} ms of "
+        f"processor time a site and round, and {memory:.0f} MiB of memory at most"
     )
+
+
+def _processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _site(home: Path) -> None:

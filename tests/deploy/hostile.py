@@ -59,7 +59,7 @@ if __name__ == "__main__":
             numbers = room.push_messages([message])
             for _ in range(300):
                 if answers := room.pull_messages(numbers):
-                    told = [answer.error.reason if answer.has_error() else "content" for answer in answers]
+                    told = [str(answer.error.reason) if answer.has_error() else "content" for answer in answers]
                     (Path(folder) / f"answer-{message_type}").write_text("\n".join(told))
                     break
                 time.sleep(0.1)

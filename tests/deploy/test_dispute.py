@@ -86,7 +86,7 @@ def test_a_complaint_is_an_answer_where_masks_are_asked_for_and_nowhere_else() -
     answer = wire.answer(wire.request(7, "train.unmask", unmask, 60.0, "test"), said)
     for kind in ("train.mask", "train.measure_masked"):
         assert wire.read_answer(answer, kind) == said
-    for kind in set(messages.REPLIES) - set(messages.COMPLAINTS):
+    for kind in set(messages.REPLIES) - set(messages.OTHERWISE):
         with pytest.raises(InputError, match="expected a"):
             wire.read_answer(answer, kind)
 

@@ -20,6 +20,7 @@ import typer
 
 from fedspd.cli import app
 from fedspd.deploy.flower import TESTED
+from fedspd.deploy.protocol import terms
 from fedspd.deploy.protocol.identity import read_identity
 from fedspd.deploy.protocol.messages import VERSION
 from fedspd.deploy.server import link
@@ -91,7 +92,7 @@ def test_the_settings_of_a_simulation_that_are_refused_are_named() -> None:
         r"have no effect between sites are refused: (.*?), which the schema says", PAGE.read_text(), re.DOTALL
     )
     assert named is not None
-    assert re.findall(r"`([a-z_.]+)`", named[1]) == list(federation_settings.NOT_HERE)
+    assert re.findall(r"`([a-z_.]+)`", named[1]) == list(terms.NOT_HERE)
 
 
 def test_the_numbers_that_the_pages_name_are_those_of_the_code() -> None:

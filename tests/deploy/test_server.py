@@ -1,5 +1,6 @@
 """The server against sites that are silent, late, wrong or hostile: what it holds stays right."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ from flwr.app import ConfigRecord, Error, Message, RecordDict
 from fedspd.deploy.protocol import wire
 from fedspd.deploy.protocol.identity import read_identity
 from fedspd.deploy.protocol.messages import Closed, Present, signed_presence
+from fedspd.deploy.server import enroll
 from fedspd.deploy.server.results import sites_of
+from fedspd.deploy.server.run import Server
+from fedspd.deploy.site import client as client_module
 from fedspd.errors import InputError
 from tests.deploy.loopback import honest
 from tests.deploy.sites import Federation, federation, measure, play
@@ -180,6 +184,43 @@ def test_a_claim_within_the_operators_bound_is_believed(tmp_path: Path) -> None:
     made = federation(tmp_path / "below", 2, federation__start_seconds=0.2)
     made.seat = {"most_records": 126}
     assert [member.site for member in made.serve().roster] == ["site-0"]
+
+
+def test_a_site_that_is_mended_while_the_server_waits_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(enroll, "ASK_AGAIN_SECONDS", 0.2)
+    made = federation(tmp_path, 2, federation__start_seconds=20.0)
+    path = made.sites[1].parent / "records.csv"
+    whole = path.read_bytes()
+    path.unlink()
+
+    def say(line: str) -> None:
+        made.said.append(line)
+        if "site-1 is left out: the site could not answer" in line:
+            path.write_bytes(whole)
+
+    finished = Server(made.grid, made.settings, say)
+    assert [member.site for member in finished.checkpoint.roster] == ["site-0", "site-1"]
+
+
+def test_a_site_that_cannot_answer_to_terms_does_not_hold_the_others_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise MemoryError
+
+    made = federation(tmp_path, 2, federation__start_seconds=60.0)
+    begin, calls, truth = time.monotonic(), [], client_module.rehearse
+
+    def second_fails(*arguments: Any) -> None:
+        calls.append(1)
+        (broken if len(calls) == 2 else truth)(*arguments)
+
+    monkeypatch.setattr(client_module, "rehearse", second_fails)
+    assert [member.site for member in made.serve().roster] == ["site-0"]
+    assert time.monotonic() - begin < 20
+    assert "site-1 refuses: the site could not answer; its log says why." in made.said
 
 
 def test_a_site_that_refuses_the_terms_is_left_out_and_the_others_share_new_ones(tmp_path: Path) -> None:

@@ -85,6 +85,20 @@ def test_a_site_that_makes_its_own_key_sends_the_public_half(tmp_path: Path) -> 
         add_key(federation, "west", home / "site.key.pub")
     with pytest.raises(InputError, match="expected a public key"):
         add_key(federation, "north", home / "site.toml")
+    write_records(home / "records.csv", 150, 0)
+    assert [what for what, (good, _) in checked(home).items() if not good] == ["connection"]
+
+
+def test_the_next_certificate_keeps_the_names_of_the_present_one(tmp_path: Path) -> None:
+    write_federation(plan(tmp_path, "north", hosts=("fl.example.org", "192.0.2.7")))
+    federation, keys = tmp_path / "wards" / "federation.toml", tmp_path / "wards" / "keys"
+    renew(federation, ("new.example.org",))
+    with pytest.raises(InputError, match=r"a next certificate is in .* already"):
+        renew(federation, ())
+    switch(federation)
+    serving = Certificates(keys / "ca.pem", keys / "server.pem", keys / "server.key")
+    for name in ("fl.example.org", "192.0.2.7", "new.example.org", "localhost"):
+        handshake(serving, keys / "ca.pem", name)
 
 
 def test_a_certificate_is_renewed_without_a_moment_in_which_a_site_is_shut_out(tmp_path: Path) -> None:

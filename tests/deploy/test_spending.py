@@ -61,7 +61,7 @@ def test_a_lost_ledger_is_refused_by_every_request_and_not_made_anew(tmp_path: P
     for request in (Hello(2, "nonce"), ask(terms, round=2, acknowledged=1), Close(terms.digest)):
         assert made.tell(0, request) == SEE_LOG
     assert not (home(made) / "ledger.db").exists()
-    assert "got no file; restore it" in made.log()
+    assert "got no file; restore it from a backup: a new one would be a second budget" in made.log()
     with pytest.raises(InputError, match=r"store\.db remembers one: the ledger was lost"):
         again(made)
 
@@ -124,6 +124,15 @@ def test_an_older_ledger_and_store_together_are_refused_by_the_witness(tmp_path:
         put_back()
     assert made.tell(0, ask(terms, round=2, acknowledged=1)) == SEE_LOG
     assert "the ledger is older than its mark or another one" in made.log()
+
+
+def test_another_budget_than_the_account_has_is_refused_before_any_run_is_entered(tmp_path: Path) -> None:
+    made = federation(tmp_path)
+    play(made, made.enter())
+    made.sites[0].write_text(made.sites[0].read_text().replace("epsilon = 1.0", "epsilon = 4.0"))
+    for request in (Hello(2, "nonce"), Enter(made.terms(run="run-2").text)):
+        assert made.tell(0, request) == SEE_LOG
+    assert "a budget that could be raised would promise nothing" in made.log()
 
 
 def test_a_witness_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
-"""The commands of an operator, `deploy init|add|renew|server|stop|report`, and of a site, `join|check|site|approve`."""
+"""The commands of an operator (`deploy init`, ... `server`, `stop`) and of a site (`deploy join`, ... `site`)."""
 
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -11,9 +11,13 @@ from rich.console import Console
 from fedspd.cli.events import AsJson
 from fedspd.errors import InputError
 
+if TYPE_CHECKING:
+    from fedspd.deploy.server.settings import RunSettings
+
 out = Console(soft_wrap=True)
 SiteFile = Annotated[Path, typer.Argument(metavar="SITE.TOML", help="the site's file")]
 FederationFile = Annotated[Path, typer.Argument(metavar="FEDERATION.TOML", help="the federation's file")]
+Changes = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="override a setting; repeatable")]
 Host = Annotated[list[str] | None, typer.Option(help="name or address that sites call the server by; repeatable")]
 
 
@@ -36,6 +40,7 @@ def register(app: typer.Typer) -> None:
         (renew, ("renew wards/federation.toml --host fl.example.org", "renew wards/federation.toml --switch")),
         (server, ("server wards/federation.toml", "server wards/federation.toml --set federation.folder=second")),
         (stop, ("stop wards/federation.toml",)),
+        (members, ("members wards/federation.toml", "members members.toml")),
         (report, ("report wards/federation.toml", "report wards/federation.toml --json")),
         (join, ("join site.toml",)),
         (check, ("check site.toml", "check site.toml --json")),
@@ -114,26 +119,26 @@ def renew(
 
 def server(
     file: FederationFile,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="override a setting; repeatable")
-    ] = None,
+    settings: Changes = None,
     as_json: AsJson = False,
 ) -> None:
     """Wait for the sites, lead a run, resume one that was cut off; ends with a run folder as `fedspd run` does."""
     _require_flower()
-    from fedspd import config as configuration
+    import tomli_w
+
     from fedspd import report as reports
+    from fedspd.deploy.protocol.terms import settings_between_sites
     from fedspd.deploy.server.results import rounds_of, sites_of, table
     from fedspd.deploy.server.run import RESULTS
     from fedspd.deploy.server.serve import Interrupted, led
-    from fedspd.deploy.server.settings import read_federation
     from fedspd.results import RunFolder, to_json
 
-    federation = read_federation(file, dict(configuration.parse_override(text) for text in settings or []))
+    federation = _federation(file, settings)
     target = federation.folder / RESULTS
     try:
         with led(federation, _say_to_stderr if as_json else say) as finished, RunFolder(target).staged() as folder:
             reports.save_run(finished.run, folder)
+            (folder / "config.toml").write_text(tomli_w.dumps(settings_between_sites(finished.run.config)))
             sites = sites_of(finished.checkpoint)
             (folder / "sites.json").write_text(to_json(sites) + "\n")
             (folder / "rounds.csv").write_text(rounds_of(finished.checkpoint))
@@ -149,16 +154,32 @@ def server(
     say(f"\nWritten to {target}")
 
 
-def stop(file: FederationFile) -> None:
+def stop(file: FederationFile, settings: Changes = None) -> None:
     """End the server of a federation; the run can go on later."""
     _require_flower()
     from fedspd.deploy.server.lock import stop as stop_server
-    from fedspd.deploy.server.settings import read_federation
 
-    say(stop_server(read_federation(file).folder))
+    say(stop_server(_federation(file, settings).folder))
 
 
-def report(file: FederationFile, as_json: AsJson = False) -> None:
+def members(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="federation.toml, or a site's members.toml")],
+    as_json: AsJson = False,
+) -> None:
+    """Print the sites of a federation and the fingerprints of their keys, to be compared by phone."""
+    _require_flower()
+    from fedspd.deploy.protocol.identity import read_members
+    from fedspd.results import to_json
+
+    found = {name: key.fingerprint for name, key in read_members(file).items()}
+    if as_json:
+        print(to_json(found))
+        return
+    for name, fingerprint in found.items():
+        say(f"{name:<20} {fingerprint}")
+
+
+def report(file: FederationFile, settings: Changes = None, as_json: AsJson = False) -> None:
     """Print what a finished run claims, what it reached, and what each site was charged."""
     _require_flower()
     import json
@@ -166,10 +187,9 @@ def report(file: FederationFile, as_json: AsJson = False) -> None:
     from fedspd import report as reports
     from fedspd.deploy.server.results import table
     from fedspd.deploy.server.run import RESULTS
-    from fedspd.deploy.server.settings import read_federation
     from fedspd.results import to_json
 
-    folder = read_federation(file).folder / RESULTS
+    folder = _federation(file, settings).folder / RESULTS
     try:
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
         sites = json.loads((folder / "sites.json").read_text(encoding="utf-8"))
@@ -227,14 +247,22 @@ def approve(
 
     for asked in waiting(file, run):
         say(asked.terms)
-        if yes or typer.confirm(f"Take part in {asked.run}?"):
-            answer_question(file, asked.run)
-            say(f"{asked.run}: confirmed; the site answers when the server asks again.")
+        confirmed = yes or typer.confirm(f"Take part in {asked.run}?")
+        answer_question(file, asked.run, confirmed)
+        told = "confirmed; the site answers when the server asks again" if confirmed else "not confirmed"
+        say(f"{asked.run}: {told}.")
 
 
 def say(line: str) -> None:
     """Print a line at once, as it is."""
     out.print(line, highlight=False, markup=False)
+
+
+def _federation(file: Path, settings: list[str] | None) -> "RunSettings":
+    from fedspd import config as configuration
+    from fedspd.deploy.server.settings import read_federation
+
+    return read_federation(file, dict(configuration.parse_override(text) for text in settings or []))
 
 
 def _say_to_stderr(line: str) -> None:

@@ -31,8 +31,8 @@ def require_flower() -> None:
 
 
 def quiet() -> None:
-    """Leave the terminal to our own lines; what Flower and its libraries warn of is still shown."""
+    """Leave the terminal to our own lines, which say what happens; Flower reports each stranger at length."""
     import flwr.supercore.logger  # noqa: F401 (it sets levels of its own when it is imported)
 
     for name in ("flwr", "httpx", "httpcore", "uvicorn", "uvicorn.error", "uvicorn.access"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+        logging.getLogger(name).setLevel(logging.CRITICAL if name == "flwr" else logging.WARNING)

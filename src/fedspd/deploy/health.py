@@ -36,6 +36,7 @@ class Health:
         self._lock = threading.Lock()
         self._values: dict[tuple[str, str], float] = {}
         self._up: Callable[[], bool] = lambda: True
+        self._asked: dict[str, Callable[[], float]] = {}
         self._page: ThreadingHTTPServer | None = None
 
     def __enter__(self) -> Self:
@@ -60,6 +61,10 @@ class Health:
         """Ask this whether the role is connected."""
         self._up = up
 
+    def count(self, metric: str, number: Callable[[], float]) -> None:
+        """Ask this for a number whenever somebody looks."""
+        self._asked[metric] = number
+
     def set(self, metric: str, value: float) -> None:
         """Give a number its value."""
         with self._lock:
@@ -76,8 +81,11 @@ class Health:
     def line(self) -> str:
         """One line for people."""
         values = self._now()
-        told = ", ".join(f"{name}{labels} {value:g}" for (name, labels), value in values.items() if name != "up")
-        return f"fedspd {self.role}: {'connected' if values['up', ''] else 'not connected'}" + (told and f", {told}")
+        last = values.pop(("last_message_timestamp_seconds", ""), None)
+        up = "connected" if values.pop(("up", "")) else "not connected"
+        told = [f"{name}{labels} {value:g}" for (name, labels), value in values.items()]
+        told += [] if last is None else [f"last message {time.time() - last:.0f} s ago"]
+        return ", ".join([f"fedspd {self.role}: {up}", *told])
 
     def text(self) -> str:
         """All numbers as Prometheus reads them."""
@@ -93,7 +101,8 @@ class Health:
 
     def _now(self) -> dict[tuple[str, str], float]:
         with self._lock:
-            return {("up", ""): float(self._up()), **self._values}
+            asked = {(name, ""): float(number()) for name, number in self._asked.items()}
+            return {("up", ""): float(self._up()), **asked, **self._values}
 
 
 def _handler(health: Health) -> type[BaseHTTPRequestHandler]:

@@ -45,6 +45,12 @@ class Entered(NamedTuple):
     program: str  # version of fedspd
 
 
+class Waiting(NamedTuple):
+    """Site: not yet, and for what; asking again is of use."""
+
+    waiting: str
+
+
 class Measure(NamedTuple):
     """Server: release the moments of your columns."""
 
@@ -225,5 +231,5 @@ REPLIES = {
 }
 """What a site answers to each, unless it refuses."""
 
-COMPLAINTS = {"train.mask": Complaint, "train.measure_masked": Complaint}
-"""What it answers where others keep it from replying."""
+OTHERWISE = {"train.mask": Complaint, "train.measure_masked": Complaint, "query.enter": Waiting}
+"""What it answers where others keep it from replying, or a person has to."""

@@ -105,6 +105,25 @@ def columns_of(schema: Schema, config: Config) -> int:
     return len(schema.columns) + bool(config.data.bias)
 
 
+NOT_HERE = {
+    "partition": "each site has its own records",
+    "metrics": "they need the records of all",
+    "run.engine": "each site computes by itself",
+    "run.most_stale": "who is asked is drawn among the sites that may still take part",
+    **dict.fromkeys(("data.name", "data.columns", "data.log_capital", "data.split"), "the schema says it"),
+}
+"""Settings of a simulation, and why a deployed run has none of them."""
+
+
+def settings_between_sites(config: Config) -> dict[str, dict[str, Any]]:
+    """The settings that a deployed run has, by section."""
+    return {
+        section: {key: value for key, value in keys.items() if f"{section}.{key}" not in NOT_HERE}
+        for section, keys in config.to_dict().items()
+        if section not in NOT_HERE
+    }
+
+
 def agreement_of(agreed: Agreed[Any]) -> str:
     """A short name of method and plan as they were derived: two programs that differ in it must not meet in a run.
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_type_hints
 import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from fedspd.deploy.protocol.messages import COMPLAINTS, REPLIES, REQUESTS, Refused
+from fedspd.deploy.protocol.messages import OTHERWISE, REPLIES, REQUESTS, Refused
 from fedspd.errors import InputError
 
 RECORD = "fedspd"
@@ -37,7 +37,7 @@ def read_answer(message: Message, kind: str) -> Any:
     if message.has_error():
         raise InputError(f"expected a reply, got Flower's error {message.error.code}: {message.error.reason}.")
     names = {name.partition(".")[0] for name in _record(message.content)}
-    others = [other for other in (Refused, COMPLAINTS.get(kind)) if other and names == set(other._fields)]
+    others = [other for other in (Refused, OTHERWISE.get(kind)) if other and names == set(other._fields)]
     return _unpacked(message.content, others[0] if others else REPLIES[kind])
 
 

@@ -17,6 +17,7 @@ from fedspd.errors import InputError
 
 LOOK_EVERY = 0.5  # seconds
 SAY_EVERY = 10.0
+ASK_AGAIN_SECONDS = 5.0  # who was silent, or is to be mended: meanwhile somebody may have
 
 
 class Verdict(NamedTuple):
@@ -68,9 +69,11 @@ def terms_of(settings: RunSettings, schema: Schema, members: list[Member], run: 
 
 def _present(post: Post, settings: RunSettings, schema: Schema, say: Say, deadline: float) -> list[Member]:
     wanted, found = settings.sites, dict[str, Member]()
-    asked, said = set[int](), 0.0
+    asked, said, say = dict[int, float](), 0.0, _once(say)
     while len(found) < wanted and time.monotonic() < deadline:
-        new = sorted(post.nodes() - asked)[: wanted - len(found)]
+        there = {member.node for member in found.values()}
+        recent = {node for node, when in asked.items() if time.monotonic() - when < ASK_AGAIN_SECONDS}
+        new = sorted(post.nodes() - there - recent)[: wanted - len(found)]
         if not new:
             if time.monotonic() - said > SAY_EVERY:
                 said = time.monotonic()
@@ -78,7 +81,7 @@ def _present(post: Post, settings: RunSettings, schema: Schema, say: Say, deadli
                 say(f"waiting: {len(found)} of {wanted} sites; not there: {', '.join(absent[:10])}")
             time.sleep(LOOK_EVERY)
             continue
-        asked.update(new)
+        asked |= dict.fromkeys(new, time.monotonic())
         limit = min(settings.federation.round_seconds, max(1.0, deadline - time.monotonic()))
         nonce = secrets.token_hex(16)
         answers = post.ask(
@@ -87,8 +90,19 @@ def _present(post: Post, settings: RunSettings, schema: Schema, say: Say, deadli
         for node, why in answers.unreadable.items():
             say(f"{post.names.get(node, node)} is left out: {why}")
         _note(post.names, answers.content, settings, schema, nonce, found, say)
-        asked -= set(new) - set(answers.content) - set(answers.unreadable)  # who was silent is asked again
     return [found[site] for site in sorted(found)]
+
+
+def _once(say: Say) -> Say:
+    """Says the same sentence in a row of questions once, but for what a run waits for."""
+    said = set[str]()
+
+    def once(line: str) -> None:
+        if line.startswith("waiting") or line not in said:
+            say(line)
+        said.add(line)
+
+    return once
 
 
 def _note(
@@ -165,7 +179,7 @@ def _asked(
                     f"{member.site} is left out: it derives another method or plan from the same terms (fedspd "
                     f"{program[:40]} there, {__version__} here); install the same versions"
                 )
-            case messages.Refused(reason, False):
+            case messages.Waiting(reason):
                 if reason not in said:
                     say(f"{member.site}: {reason}")
                 said.add(reason)

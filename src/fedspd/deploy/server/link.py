@@ -283,7 +283,7 @@ def _require_certificate(certificate: Path, key: Path) -> None:
     except (OSError, ssl.SSLError) as error:
         raise InputError(
             f"expected the server's certificate {certificate} with its key {key}, got '{error.strerror or error}'; "
-            "make them with `fedspd deploy keys`."
+            "`fedspd deploy init` and `fedspd deploy renew` make them."
         ) from None
 
 

@@ -12,6 +12,7 @@ from fedspd.errors import InputError
 
 FILE = "lock"
 STOP_SECONDS = 60.0
+SETTLE_SECONDS = 0.2
 
 
 @contextmanager
@@ -42,6 +43,7 @@ def stop(folder: Path) -> str:
     with path.open() as file:
         if _taken(file.fileno()):
             return f"No server is at work in {folder}."
+        time.sleep(SETTLE_SECONDS)  # a server that has just begun writes its number first
         process, end = _holder(folder), time.monotonic() + STOP_SECONDS
         os.kill(int(process), signal.SIGTERM)
         while not _taken(file.fileno()):

@@ -223,7 +223,6 @@ class Server:
         save(self.settings.folder, self.checkpoint)
         accuracy = "" if row["test_accuracy"] is None else f", test accuracy {row['test_accuracy']:.4f}"
         self.health.set("round", round)
-        self.health.set("sites_connected", len(self.post.nodes()))
         self.say(
             f"round {round} of {self.agreed.rounds}: {answered} of {len(asks)} answered{accuracy}, {seconds:.1f} s"
         )

@@ -51,6 +51,7 @@ def led(settings: RunSettings, say: Say) -> Iterator[Finished]:
                 say(
                     f"listening on {settings.listen.host}:{settings.listen.port}; Ctrl-C stops it, and nothing is lost."
                 )
+                health.count("sites_connected", lambda: len(link.get_node_ids()))
                 server = Server(link, settings, say, health)
                 run = server.run()
             yield Finished(run, server.checkpoint)

@@ -10,19 +10,11 @@ from typing import Any
 from fedspd.config import Config, changed, parse, parse_section
 from fedspd.deploy.masks.member import SMALLEST_GROUP
 from fedspd.deploy.protocol.identity import Members, PublicKey, check_name, read_public_key
-from fedspd.deploy.protocol.terms import MOST_RECORDS, PLAIN, SECURE
+from fedspd.deploy.protocol.terms import MOST_RECORDS, NOT_HERE, PLAIN, SECURE
 from fedspd.errors import InputError
 from fedspd.settings import setting
 
 DEFAULT_MOST_RECORDS = 10_000_000
-NOT_HERE = {
-    "partition": "each site has its own records",
-    "metrics": "they need the records of all",
-    "run.engine": "each site computes by itself",
-    "run.most_stale": "who is asked is drawn among the sites that may still take part",
-    **dict.fromkeys(("data.name", "data.columns", "data.log_capital", "data.split"), "the schema says it"),
-}
-"""Settings of a simulation, and why a deployed run has none of them."""
 
 
 @dataclass(frozen=True)

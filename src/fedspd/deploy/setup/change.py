@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from cryptography import x509
+
 from fedspd.deploy.protocol.identity import read_public_key
 from fedspd.deploy.server.settings import read_federation
 from fedspd.deploy.setup.keys import LOOPBACK, write_certificates
@@ -42,10 +44,23 @@ def renew(federation: Path, hosts: tuple[str, ...]) -> Path:
     """
     settings = read_federation(federation)
     folder = (settings.home / settings.listen.certificate).parent
-    files = write_certificates(folder / NEXT, tuple(dict.fromkeys([*hosts, *LOOPBACK])))
+    if (folder / NEXT).exists():
+        raise InputError(f"a next certificate is in {folder / NEXT} already; switch to it, or remove that folder.")
+    names = _names(settings.home / settings.listen.certificate)
+    files = write_certificates(folder / NEXT, tuple(dict.fromkeys([*hosts, *names, *LOOPBACK])))
     both = folder / NEXT / "both.pem"
     both.write_bytes((folder / "ca.pem").read_bytes() + files.authority.read_bytes())
     return both
+
+
+def _names(certificate: Path) -> list[str]:
+    """What the present certificate calls the server: the next one must not forget a name that sites use."""
+    try:
+        found = x509.load_pem_x509_certificate(certificate.read_bytes())
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (OSError, ValueError, x509.ExtensionNotFound) as error:
+        raise InputError(f"expected the server's certificate at {certificate}, got '{error}'; restore it.") from None
+    return [str(name.value) for name in names]
 
 
 def switch(federation: Path) -> None:

@@ -24,7 +24,7 @@ MOST_SITES = 1000
 OF_THE_SCHEMA = ("data.name", "data.columns", "data.log_capital", "data.split")
 WORTH_A_LOOK = ("privacy.epsilon", "privacy.delta", "run.rounds", "run.participants", "run.seed", "algorithm.name")
 HEADER = """# A federation, as its operator runs it: fedspd deploy server federation.toml. Paths are relative to it.
-# Every setting of `fedspd settings` may be added here before the run begins; those not named have their defaults.
+# Settings of `fedspd settings` may be added before the run begins, but for those that only a simulation has.
 
 """
 SITE = """
@@ -65,8 +65,9 @@ def write_federation(plan: Plan) -> list[Path]:
         row_norm=config.data.row_norm or 1.0, own_key=plan.own_keys,
     )  # fmt: skip
     keys = {name: "" if plan.own_keys else kit.new_key(name) for name in plan.sites}
-    members = members_text(keys)
-    (folder / "members.toml").write_text(members)
+    members = None if plan.own_keys else members_text(keys)  # it is made when the keys have arrived
+    if members is not None:
+        (folder / "members.toml").write_text(members)
     (folder / "federation.toml").write_text(_federation(plan, folder, config, keys))
     (folder / "kits").mkdir(mode=0o700)
     archives = []

@@ -50,7 +50,7 @@ class Kit:
         return key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
 
 
-def write_kit(folder: Path, kit: Kit, name: str, members: str) -> Path:
+def write_kit(folder: Path, kit: Kit, name: str, members: str | None) -> Path:
     """Write a site's archive, readable by its owner alone."""
     values = {
         "name": name, "address": kit.address, "epsilon": kit.epsilon, "delta": kit.delta, "clip_norm": kit.clip_norm,
@@ -59,7 +59,7 @@ def write_kit(folder: Path, kit: Kit, name: str, members: str) -> Path:
     contents = {
         "site.toml": template("site.toml", **values).encode(),
         "schema.toml": kit.schema.encode(),
-        "members.toml": members.encode(),
+        "members.toml": None if members is None else members.encode(),
         "ca.pem": kit.authority,
         "site.key": kit.keys.get(name),
         "records.csv": kit.records,

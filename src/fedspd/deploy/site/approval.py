@@ -3,34 +3,33 @@
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from fedspd.deploy.protocol.terms import Terms, digest_of
+from fedspd.deploy.protocol.terms import Terms, digest_of, settings_between_sites
 from fedspd.deploy.site.policy import Refusal
 from fedspd.deploy.site.settings import Site, read_site
 from fedspd.deploy.site.store import Approval, Store
 from fedspd.errors import InputError
 
 
-def require_approval(site: Site, store: Store, terms: Terms) -> None:
-    """Refuse runs of other names, and those that nobody has confirmed yet; the latter for now only.
+def awaited(site: Site, store: Store, terms: Terms) -> str | None:
+    """What a run waits for at this site, if anything; runs of names that are not allowed are refused.
 
     A run is confirmed once: proposals that differ in the other sites alone are the same run.
     """
     if not any(fnmatchcase(terms.base_name, pattern) for pattern in site.policy.runs):
         raise Refusal(f"runs named {terms.base_name!r} are not among those allowed here.")
     if not site.policy.ask:
-        return
+        return None
     asked = store.approval(terms.base_name)
     if asked is not None and asked.approved and asked.terms == question_of(terms):
-        return
-    store.approve(Approval(terms.base_name, question_of(terms), approved=False))
-    store.settle()  # a refusal would take the question back
-    raise Refusal(f"a person at the site has yet to confirm the run {terms.base_name!r}.", final=False)
+        return None
+    if asked is None or asked.terms != question_of(terms) or asked.approved:
+        store.approve(Approval(terms.base_name, question_of(terms), approved=False))
+    return f"a person at the site has yet to confirm the run {terms.base_name!r}."
 
 
 def question_of(terms: Terms) -> str:
     """What a person confirms: everything but who else takes part."""
-    config = terms.config.to_dict()
-    config["partition"].pop("clients")
+    config = settings_between_sites(terms.config)
     config["run"].pop("participants")
     lines = [f"run {terms.base_name}, records {terms.sizes[terms.place]}, schema {terms.schema}, {terms.aggregation}"]
     lines += [f"{section}.{key} = {value}" for section, keys in config.items() for key, value in keys.items()]
@@ -46,9 +45,11 @@ def waiting(path: Path, run: str | None) -> list[Approval]:
     return found
 
 
-def answer_question(path: Path, run: str) -> None:
-    """Remember that a person said yes."""
+def answer_question(path: Path, run: str, yes: bool = True) -> None:
+    """Remember that a person said yes; a no takes the question back."""
     with Store(read_site(path).path("store")) as store, store.turn():
         asked = store.approval(run)
-        assert asked is not None
-        store.approve(asked._replace(approved=True))
+        if yes and asked is not None:
+            store.approve(asked._replace(approved=True))
+        else:
+            store.forget(run)

@@ -14,7 +14,7 @@ from fedspd.deploy.masks.stages import Masking, check_members
 from fedspd.deploy.protocol import messages
 from fedspd.deploy.protocol.identity import Identity, Members, read_identity, read_members
 from fedspd.deploy.protocol.terms import SECURE, Terms, agreement_of, columns_of, digest_of, read_terms
-from fedspd.deploy.site.approval import require_approval
+from fedspd.deploy.site.approval import awaited
 from fedspd.deploy.site.local import measure, moments_scale, play_round, rehearse, round_scale
 from fedspd.deploy.site.memory import from_bytes, to_bytes
 from fedspd.deploy.site.policy import Refusal, check_ask, check_terms
@@ -93,7 +93,7 @@ class Client:
         self.log(f"a server asked who is there: {said.records} records told")
         return said._replace(signature=self._identity().sign("present", *messages.signed_presence(said, request.nonce)))
 
-    def enter(self, request: messages.Enter) -> messages.Entered:
+    def enter(self, request: messages.Enter) -> messages.Entered | messages.Waiting:
         """Agree to a run's terms, or refuse them; nothing is spent."""
         try:
             terms = read_terms(request.terms)
@@ -103,20 +103,27 @@ class Client:
         check_terms(self.site, terms, agreed, self.schema, len(self._table()))
         known = self.store.run(terms.run)
         if known is None:
-            self._enter(Entered(terms, agreed))
+            waiting = self._enter(Entered(terms, agreed))
+            if waiting is not None:
+                return messages.Waiting(waiting)
         elif known.terms != terms.text:
             raise Refusal(f"a run named {terms.run!r} was entered under other terms; name the run anew.")
         return messages.Entered(terms.digest, agreement_of(agreed), __version__)
 
-    def _enter(self, entered: Entered) -> None:
+    def _enter(self, entered: Entered) -> str | None:
+        """Enter a run, or say what it waits for."""
         if entered.terms.aggregation == SECURE:
             check_members(entered.terms, *self._signing())
         if self.spending is not None:
             self.spending.require_room(entered)
-        require_approval(self.site, self.store, entered.terms)
+        waiting = awaited(self.site, self.store, entered.terms)
+        if waiting is not None:
+            self.log(f"run {entered.terms.base_name}: waits for a person, `fedspd deploy approve` answers")
+            return waiting
         rehearse(entered.terms, entered.agreed, self.schema, self._first_state(entered))
         self.store.enter(Run(entered.run, entered.terms.text, self._fingerprint()))
         self.log(f"run {entered.run}: entered under terms {entered.terms.digest}")
+        return None
 
     def measure(self, request: messages.Measure) -> messages.Measured:
         """Release the noised moments of the site's columns."""

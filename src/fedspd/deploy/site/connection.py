@@ -156,7 +156,7 @@ class Connection:
                 if error.response.status_code not in (401, 502, 503, 504):
                     raise Rejected(_told(error)) from None
                 self._lost(f"the server does not know this site any more: {_told(error)}")
-            except (httpx.TransportError, ssl.SSLError, ValueError) as error:
+            except (httpx.TransportError, httpx.InvalidURL, ssl.SSLError, ValueError) as error:
                 self._lost(f"the server at {self.address} cannot be reached: {error or type(error).__name__}")
             self._ended.wait(pause)
             pause = min(2 * pause, LONGEST_PAUSE)

@@ -26,6 +26,7 @@ from fedspd.errors import InputError
 from fedspd.experiment import Agreed
 from fedspd.privacy.accounting import Event, spent
 from fedspd.privacy.ledger import Charged, Ledger, agree, mark_of, read_mark, require_mark, write_mark
+from fedspd.privacy.ledger.accounts import require_same
 from fedspd.privacy.ledger.mark import from_text, to_text
 from fedspd.privacy.ledger.terms import room
 
@@ -71,6 +72,11 @@ class Spending:
     def __init__(self, site: Site, store: Store, log: Callable[[str], None]) -> None:
         assert site.budget is not None
         self.site, self.store, self.log, self.budget = site, store, log, site.budget
+        if not site.path("ledger").is_file():
+            raise InputError(
+                f"expected the site's ledger at {site.path('ledger')}, got no file; restore it from a backup: a new "
+                "one would be a second budget for the same records."
+            )
         self.ledger = Ledger(site.path("ledger"))
         try:
             self._require_remembered()
@@ -147,6 +153,9 @@ class Spending:
                 "new budget for the same records: keep the old one."
             )
         require_mark(self.ledger, from_text(mark))
+        account = self.ledger.accounts.get(name)
+        if account is not None:
+            require_same(name, account.terms.budget, self.budget)
         if self.site.witness is not None:
             require_mark(self.ledger, read_mark(self.site.witness))
 

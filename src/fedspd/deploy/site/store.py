@@ -167,6 +167,10 @@ class Store:
         found = self._connection.execute("SELECT * FROM approvals ORDER BY rowid")
         return [Approval(run, terms, bool(approved)) for run, terms, approved in found]
 
+    def forget(self, run: str) -> None:
+        """Take a question back."""
+        self._connection.execute("DELETE FROM approvals WHERE run = ?", (run,))
+
     def approve(self, approval: Approval) -> None:
         """Ask a person, or remember the answer."""
         self._connection.execute("INSERT OR REPLACE INTO approvals VALUES (?, ?, ?)", approval)

@@ -17,6 +17,7 @@ from typing import Any, Self
 from fedspd.deploy.protocol.messages import Refused
 from fedspd.deploy.site.respond import SEE_LOG, Response, respond
 from fedspd.deploy.site.settings import Limits
+from fedspd.errors import InputError
 
 START_SECONDS = 60.0
 READY = "ready"
@@ -37,7 +38,13 @@ class Worker:
         self._pipe: Any = None
 
     def __enter__(self) -> Self:
-        self._start()
+        try:
+            self._start()
+        except (EOFError, OSError):
+            raise InputError(
+                f"expected the process that reads the records to start within limits.memory_mb = "
+                f"{self.limits.memory_mb}, got none; raise it."
+            ) from None
         return self
 
     def __exit__(
@@ -47,10 +54,9 @@ class Worker:
 
     def answer(self, kind: str, request: Any) -> Response:
         """The worker's answer; where it takes too long or dies, that it could not answer."""
-        if self._process is None or not self._process.is_alive():
-            self._start()
-        assert self._pipe is not None
         try:
+            if self._process is None or not self._process.is_alive():
+                self._start()
             self._pipe.send((kind, request))
             if self._pipe.poll(self.limits.seconds):
                 return self._pipe.recv()
@@ -73,7 +79,7 @@ class Worker:
         self._process.start()
         theirs.close()
         if not ours.poll(START_SECONDS) or ours.recv() != READY:
-            raise RuntimeError("the process beside the records did not start")
+            raise EOFError
 
     def _end(self) -> None:
         if self._process is not None:
