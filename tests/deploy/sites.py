@@ -209,7 +209,7 @@ def site_values(name: str, changes: Mapping[str, Any], protected: bool = True) -
         values["site"]["unprotected"] = True
     for dotted, value in changes.items():
         section, _, key = dotted.partition(".")
-        values[section][key] = value
+        values.setdefault(section, {})[key] = value
     return values
 
 

@@ -1,5 +1,6 @@
 """A health line for people and numbers for Prometheus, on loopback alone; and one server for a folder."""
 
+import logging
 import os
 import signal
 import urllib.error
@@ -11,8 +12,11 @@ import pytest
 from fedspd.deploy.flower import TESTED, require_flower
 from fedspd.deploy.health import Health
 from fedspd.deploy.server.lock import locked, stop
+from fedspd.deploy.site.respond import _handler
+from fedspd.deploy.site.settings import read_site
 from fedspd.errors import InputError
 from tests.deploy.processes import free_port, wait_until
+from tests.deploy.sites import federation
 from tests.privacy.ledger.crashes import fork
 
 
@@ -88,6 +92,25 @@ def test_stop_ends_the_process_that_holds_the_folder(tmp_path: Path) -> None:
     assert f"Process {child} has ended" in stop(tmp_path)
     _, status = os.waitpid(child, 0)
     assert os.WTERMSIG(status) == signal.SIGTERM
+
+
+def test_a_long_log_begins_anew_stays_its_owners_and_other_processes_follow(tmp_path: Path) -> None:
+    made = federation(tmp_path, site={"limits.log_mb": 1})
+    site = read_site(made.sites[0])
+    handler, follower = _handler(site, begins_anew=True), _handler(site, begins_anew=False)
+
+    def write(to: logging.Handler, text: str) -> None:
+        to.handle(logging.LogRecord("site", logging.INFO, "", 0, text, None, None))
+
+    for number in range(1200):
+        write(handler, f"{number} " + "x" * 2000)
+    write(follower, "from the other process")
+    names = sorted(path.name for path in made.sites[0].parent.glob("site.log*"))
+    assert names == ["site.log", "site.log.1", "site.log.2"]
+    assert "from the other process" in (made.sites[0].parent / "site.log").read_text()
+    assert {path.stat().st_mode & 0o777 for path in made.sites[0].parent.glob("site.log*")} == {0o600}
+    for one in (handler, follower):
+        one.close()
 
 
 def test_another_version_of_flower_than_a_tested_one_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,10 @@
 """One message at a site: whatever happens, the answer says nothing but what `client` decided to say."""
 
 import logging
+import os
 import sys
 import traceback
-from logging.handlers import RotatingFileHandler
+from logging.handlers import RotatingFileHandler, WatchedFileHandler
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,23 +63,39 @@ def _harmless(error: Exception) -> str:
     return f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}"
 
 
-def log_of(site: Site) -> logging.Logger:
-    """The site's log, which starts anew when it is long."""
+def log_of(site: Site, begins_anew: bool = True) -> logging.Logger:
+    """The site's log, which begins anew when it is long.
+
+    Args:
+        site: whose.
+        begins_anew: of the processes that write to it only one may move it away; the others follow.
+    """
     log = logging.getLogger(f"fedspd.site:{site.path('log')}")
     if not log.handlers:
         log.setLevel(logging.INFO)
         log.propagate = False
-        log.addHandler(_handler(site))
+        log.addHandler(_handler(site, begins_anew))
     return log
 
 
-def _handler(site: Site) -> logging.Handler:
+class _OwnersLog(RotatingFileHandler):
+    """A log that is readable by its owner alone, also after it began anew."""
+
+    def _open(self) -> Any:
+        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=_owner_only)
+
+
+def _owner_only(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _handler(site: Site, begins_anew: bool) -> logging.Handler:
     path = site.path("log")
     try:
         path.touch(mode=0o600)
-        handler: logging.Handler = RotatingFileHandler(
-            path, maxBytes=site.limits.log_mb * 2**20, backupCount=OLD_LOGS, encoding="utf-8"
-        )
+        handler: logging.Handler = WatchedFileHandler(path, encoding="utf-8")
+        if begins_anew:
+            handler = _OwnersLog(path, maxBytes=site.limits.log_mb * 2**20, backupCount=OLD_LOGS, encoding="utf-8")
     except OSError as error:  # a log that cannot be written must not stop a site, nor hide what happens
         handler = logging.StreamHandler(sys.stderr)
         print(f"fedspd: the log {path} cannot be written: {error.strerror}", file=sys.stderr)

@@ -35,7 +35,7 @@ def serve_site(path: Path, say: Callable[[str], None]) -> None:
     site = read_site(path)
     if site.server is None:
         raise InputError(f"{path} must have a [server] with its address, got none; add it.")
-    identity, log = read_identity(site.path("key")), log_of(site)
+    identity, log = read_identity(site.path("key")), log_of(site, begins_anew=False)
 
     def tell(line: str) -> None:
         log.info(line)
