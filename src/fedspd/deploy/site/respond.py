@@ -93,9 +93,11 @@ def _handler(site: Site, begins_anew: bool) -> logging.Handler:
     path = site.path("log")
     try:
         path.touch(mode=0o600)
-        handler: logging.Handler = WatchedFileHandler(path, encoding="utf-8")
-        if begins_anew:
-            handler = _OwnersLog(path, maxBytes=site.limits.log_mb * 2**20, backupCount=OLD_LOGS, encoding="utf-8")
+        handler: logging.Handler = (
+            _OwnersLog(path, maxBytes=site.limits.log_mb * 2**20, backupCount=OLD_LOGS, encoding="utf-8")
+            if begins_anew
+            else WatchedFileHandler(path, encoding="utf-8")
+        )
     except OSError as error:  # a log that cannot be written must not stop a site, nor hide what happens
         handler = logging.StreamHandler(sys.stderr)
         print(f"fedspd: the log {path} cannot be written: {error.strerror}", file=sys.stderr)
