@@ -1,13 +1,13 @@
 """A durable ledger between a simulation and its releases."""
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from fedspd.config import Config
+from fedspd.data import Shards
 from fedspd.errors import InputError
-from fedspd.experiment.build import deal_seed
 from fedspd.privacy import ProvedPlan
 from fedspd.privacy.accounting import Event
 from fedspd.privacy.ledger import Budget, Ledger
@@ -43,14 +43,14 @@ class LedgerGate:
         return group.event if round or group.moments is None else group.moments
 
 
-def open_gate(ledger: Ledger, plan: ProvedPlan, config: Config, clients: int) -> LedgerGate:
+def open_gate(ledger: Ledger, plan: ProvedPlan, config: Config, shards: Shards) -> LedgerGate:
     """Enter every client with its budget and its plan.
 
     A client's name says how the records were dealt: budgets belong to records, so a run that deals them
     otherwise is refused. The run is named by its seed: another run with the same seed would draw the
     same noise again, and is refused too, also where the first one was killed half way.
     """
-    deal, run = _deal(config), f"seed-{config.run.seed}"
+    deal, run = _deal(config, shards), f"seed-{config.run.seed}"
     if any(charged.run == run for charged in ledger.charges()):
         raise InputError(
             f"a noise draw is used once, got run.seed = {config.run.seed} for the second time on this ledger; choose "
@@ -61,7 +61,7 @@ def open_gate(ledger: Ledger, plan: ProvedPlan, config: Config, clients: int) ->
             "the records must be dealt to clients as in the earlier runs on this ledger, got another deal, under which "
             "a record could spend two budgets; set partition.seed to the seed of the first run, or name a new ledger."
         )
-    names = tuple(f"client-{number}@{deal}" for number in range(clients))
+    names = tuple(f"client-{number}@{deal}" for number in range(shards.clients))
     budgets = {
         name: Budget(budget, plan.delta, plan.relation)  # pyright: ignore[reportArgumentType]
         for name, budget in zip(names, plan.budgets.tolist(), strict=True)
@@ -72,7 +72,9 @@ def open_gate(ledger: Ledger, plan: ProvedPlan, config: Config, clients: int) ->
     return LedgerGate(ledger, plan, run, config.algorithm.name, names)
 
 
-def _deal(config: Config) -> str:
-    """A short name of which client holds which record: of the settings, never of the records."""
-    partition = replace(config.partition, seed=deal_seed(config))
-    return hashlib.blake2b(repr((config.data.name, partition)).encode(), digest_size=4).hexdigest()
+def _deal(config: Config, shards: Shards) -> str:
+    """A short name of which client holds which record: the owner of every row of the data, whatever decided it."""
+    order = np.arange(len(shards.labels)) if shards.order is None else shards.order
+    source = f"{config.data.name} {config.data.split} ".encode()  # rows are numbered within what is trained on
+    rows = (np.ascontiguousarray(array, "<i8").tobytes() for array in (shards.offsets, order))
+    return hashlib.blake2b(source + b"".join(rows), digest_size=8).hexdigest()

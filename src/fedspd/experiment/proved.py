@@ -39,7 +39,7 @@ def build(config: Config, open_ledger: Callable[[], Ledger] | None) -> Experimen
         **settings_of(config),
     )
     simulation.check()
-    gate = None if open_ledger is None else open_gate(open_ledger(), agreed.plan, config, shards.clients)
+    gate = None if open_ledger is None else open_gate(open_ledger(), agreed.plan, config, shards)
     scaled = flip_labels(config, scale(config, declared, simulation, agreed.plan, gate))
     return Experiment(config, scaled, agreed.plan, None, scaled.test.columns, scaled.test.classes, gate)
 
