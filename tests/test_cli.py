@@ -139,7 +139,8 @@ def test_quiet_prints_nothing_but_writes_the_run(done: dict[str, Finished]) -> N
 def test_in_a_pipe_the_summary_has_no_progress_bar_and_no_colors(done: dict[str, Finished]) -> None:
     plain = done["plain"].out
     assert "test accuracy" in plain
-    assert "Privacy: (1, 0.0001)-differential privacy, as published; unit: one record" in plain
+    assert "Privacy: A simulation: its noise follows from the seed" in plain
+    assert "can subtract it. (1, 0.0001)-differential privacy, as published; unit: one record" in plain
     assert not set(plain) & set("\x1b\r━╸╺█")
 
 

@@ -120,6 +120,18 @@ def test_a_report_says_the_privacy_statement_before_anything_else(done: dict[str
     assert text.index(statement) < text.index("Results")
 
 
+def test_a_statement_says_first_that_a_run_was_simulated_and_what_is_not_covered(done: dict[str, Finished]) -> None:
+    """ "Nothing else was computed from records" once stood under an objective that was."""
+    summary = summary_of(run_of(done, "proved"))
+    statement = privacy_statement(summary)
+    assert statement.startswith("A simulation: its noise follows from the seed")
+    assert "In this run no client spent more than" in statement
+    assert "not covered, and without noise: the objective, ALFV," in statement
+    between_sites = privacy_statement(summary | {"engine": "sites"})
+    assert between_sites.startswith("(1, 1e-05)-differential privacy, proved")
+    assert between_sites.endswith("nothing else left a site.")
+
+
 def test_a_report_holds_tables_configuration_and_environment_without_any_script(done: dict[str, Finished]) -> None:
     folder = run_of(done, "proved")
     text = "".join(read(done["one"].folder / "one.html").words)

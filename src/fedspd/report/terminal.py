@@ -9,6 +9,14 @@ from rich.table import Table
 from fedspd.algorithms import label
 from fedspd.report.numbers import rounded
 
+SITES = "sites"
+"""The engine of a run between real sites."""
+DIAGNOSTICS = {
+    "objective": "the objective", "alfv": "ALFV", "consensus_error": "the consensus error",
+    "clipped_share": "the share of clipped gradients", "convergence": "the criterion",
+}  # fmt: skip
+"""What a simulator computes from records for its summary."""
+
 
 def privacy_statement(summary: Mapping[str, Any]) -> str:
     """One paragraph: unit, relation, sampling, mechanism, adversary, numbers, and how far they can be relied on."""
@@ -23,15 +31,32 @@ def privacy_statement(summary: Mapping[str, Any]) -> str:
     if summary["conversion"]:
         claim += f"Conversion: {summary['conversion']}. "
     if summary["guarantee"] == "proved":
-        return claim + (
-            f"No client spent more than {_at_most(summary['epsilon_spent_max'])}, "
-            f"{'scaling included' if summary['scaling_charged'] else 'and nothing else was computed from records'}."
+        scaling = "the release of scaling included" if summary["scaling_charged"] else "scaling by public bounds"
+        spent = f"In this run no client spent more than {_at_most(summary['epsilon_spent_max'])}, {scaling}. "
+        return _standing(summary) + claim + spent + _not_covered(summary)
+    return (
+        _standing(summary)
+        + claim
+        + (
+            f"Epsilon as published {_at_most(summary['epsilon'])}, by realized participations up to "
+            f"{_at_most(summary['epsilon_spent_max'])}; epsilon proved: none, since {summary['unproved_because']} "
+            "(docs/privacy.md). Do not rely on it for real records."
         )
-    return claim + (
-        f"Epsilon as published {_at_most(summary['epsilon'])}, by realized participations up to "
-        f"{_at_most(summary['epsilon_spent_max'])}; epsilon proved: none, since {summary['unproved_because']} "
-        "(docs/privacy.md). Do not rely on it for real records."
     )
+
+
+def _standing(summary: Mapping[str, Any]) -> str:
+    """A simulation shows what a method would do; its noise protects nobody."""
+    if summary["engine"] == SITES:
+        return ""
+    return "A simulation: its noise follows from the seed, so whoever has the settings can subtract it. "
+
+
+def _not_covered(summary: Mapping[str, Any]) -> str:
+    known = [words for key, words in DIAGNOSTICS.items() if summary.get(key) is not None]
+    if summary["engine"] == SITES:
+        return "Covered are all releases; nothing else left a site."
+    return f"Covered are all releases; not covered, and without noise: {', '.join(known)}."
 
 
 def _noise(mechanism: str) -> str:
