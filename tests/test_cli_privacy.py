@@ -8,6 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from fedspd.cli.events import Sampling, event_of
 from fedspd.cli.privacy import register
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import FixedSize, Gaussian
@@ -203,3 +204,41 @@ def test_ledger_verify_prints_rows_and_head_and_refuses_other_files(ledger_file:
     (tmp_path / "text").write_text("no ledger")
     with pytest.raises(InputError, match="expected an intact ledger"):
         printed("ledger", "verify", str(tmp_path / "text"))
+
+
+SLIPS: dict[str, tuple[tuple[str, ...], str]] = {
+    "a rate that contradicts what is drawn": (
+        ("--sampling", "poisson", "--records", "1000", "--drawn", "10", "--rate", "0.5"),
+        "expected --rate to be --drawn / --records = 0.01, got 0.5",
+    ),
+    "records where all are used": (("--sampling", "none", "--records", "1000"), "expected no --records with"),
+    "drawn where all are used": (("--sampling", "none", "--drawn", "10"), "expected no --drawn with"),
+    "a contraction where all are used": (("--sampling", "none", "--contraction", "0.5"), "expected no --contraction"),
+    "a contraction of one step": (
+        ("--sampling", "wor", "--records", "1000", "--drawn", "10", "--contraction", "0.5"),
+        "expected no --contraction with one local step, got 0.5",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SLIPS)
+def test_an_option_that_would_have_no_effect_or_contradicts_another_is_refused(
+    what: str,
+) -> None:
+    options, why = SLIPS[what]
+    with pytest.raises(InputError) as caught:
+        event_of(**_given(options))
+    assert why in str(caught.value)
+
+
+def _given(options: tuple[str, ...]) -> dict[str, Any]:
+    """Options as the command would hand them on."""
+    values: dict[str, Any] = {
+        "records": None, "drawn": None, "rate": None, "local_steps": 1, "contraction": 0.0, "max_batch": None,
+        "noise_multiplier": 2.0,
+    }  # fmt: skip
+    for flag, text in zip(options[::2], options[1::2], strict=True):
+        name = flag.removeprefix("--").replace("-", "_")
+        kinds = {"sampling": Sampling, "records": int, "drawn": int}
+        values[name] = kinds.get(name, float)(text)
+    return values

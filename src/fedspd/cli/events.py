@@ -26,7 +26,10 @@ Records = Annotated[int | None, typer.Option(min=1, help="records of the client"
 Drawn = Annotated[int | None, typer.Option(min=1, help="records it draws per round; on average for poisson")]
 Rate = Annotated[float | None, typer.Option(help="chance of a record to join, for poisson; default: drawn / records")]
 LocalSteps = Annotated[int, typer.Option(min=1, help="Q, the number of batches the drawn records are split into")]
-Contraction = Annotated[float, typer.Option(help="gamma / (gamma + rho); 0 is always safe")]
+Contraction = Annotated[
+    float,
+    typer.Option(help="gamma / (gamma + rho) of FedSPD-DP with Q > 1; every other method has 0, which is always safe"),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON and nothing else")]
 MaxBatch = Annotated[int | None, typer.Option(help="largest batch the step size allows, for poisson with Q > 1")]
 
@@ -44,7 +47,13 @@ def event_of(
     """The event that the options describe."""
     from fedspd.privacy.accounting import FixedSize, Gaussian, Poisson
 
-    _refuse_unused(sampling, rate=rate, max_batch=max_batch, local_steps=local_steps if local_steps != 1 else None)
+    _refuse_unused(
+        sampling, rate=rate, max_batch=max_batch, records=records, drawn=drawn,
+        local_steps=local_steps if local_steps != 1 else None, contraction=contraction or None,
+    )  # fmt: skip
+    if contraction and local_steps == 1:
+        raise InputError(f"expected no --contraction with one local step, got {contraction:g}; leave it out.")
+    _refuse_contradiction(rate, records, drawn)
     if sampling is Sampling.none:
         return Gaussian(noise_multiplier)
     if sampling is Sampling.poisson and local_steps == 1 and rate is not None:
@@ -65,11 +74,21 @@ def event_of(
     return Poisson(noise_multiplier, rate, local_steps, contraction, records, drawn // local_steps, max_batch)
 
 
+def _refuse_contradiction(rate: float | None, records: int | None, drawn: int | None) -> None:
+    """A rate that is not drawn / records would account for another run than the one that is described."""
+    if rate is None or records is None or drawn is None:
+        return
+    if abs(rate - drawn / records) > 1e-9 * rate:
+        raise InputError(
+            f"expected --rate to be --drawn / --records = {drawn / records:g}, got {rate:g}; leave one of them out."
+        )
+
+
 def _refuse_unused(sampling: Sampling, **options: float | None) -> None:
     """Refuse options that mean nothing here, rather than ignore what the user asked for."""
     meaningful = {
-        Sampling.wor: {"local_steps"},
-        Sampling.poisson: {"rate", "max_batch", "local_steps"},
+        Sampling.wor: {"local_steps", "records", "drawn", "contraction"},
+        Sampling.poisson: {"rate", "max_batch", "local_steps", "records", "drawn", "contraction"},
         Sampling.none: set[str](),
     }
     for name, value in options.items():
