@@ -21,7 +21,7 @@ from fedspd.deploy.server.run import Server
 from fedspd.deploy.server.settings import RunSettings, parse_federation
 from fedspd.deploy.setup.keys import write_private_key
 from fedspd.deploy.setup.kit import members_text
-from fedspd.deploy.site.client import Client
+from fedspd.deploy.site.client import HERE, Client
 from fedspd.deploy.site.join import join
 from fedspd.deploy.site.settings import read_site
 from fedspd.deploy.site.store import Store
@@ -179,6 +179,7 @@ def federation(
         run: settings of the run.
     """
     close_logs()
+    HERE.passed_on.clear()  # of earlier federations, whose terms may be the same
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "schema.toml").write_text(SCHEMA)
     paths = []

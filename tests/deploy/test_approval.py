@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 
 from fedspd.deploy.protocol.messages import Enter, Entered, Refused, Waiting
 from fedspd.deploy.site.approval import answer_question, waiting
 from fedspd.errors import InputError
-from tests.deploy.sites import federation, play
+from tests.deploy.sites import ask, federation, play, site_values
 
 
 def test_a_run_that_would_spend_more_than_the_owner_gives_to_one_is_refused(tmp_path: Path) -> None:
@@ -36,7 +37,7 @@ def test_a_person_confirms_once_and_proposals_that_differ_in_the_others_alone_ar
     (asked,) = waiting(made.sites[0], None)
     assert "privacy.epsilon = 1.0" in asked.terms
     assert "run.rounds = 3" in asked.terms
-    answer_question(made.sites[0], "wards-1")
+    answer_question(made.sites[0], asked)
     assert isinstance(made.tell(0, Enter(made.terms(run="wards-1.1").text)), Entered)
     fewer = federation(tmp_path / "fewer", 2)
     other = fewer.terms(run="wards-1.2")
@@ -45,11 +46,59 @@ def test_a_person_confirms_once_and_proposals_that_differ_in_the_others_alone_ar
         waiting(made.sites[0], None)
 
 
+def test_a_yes_is_for_the_terms_that_were_shown_and_for_no_others(tmp_path: Path) -> None:
+    """While a person reads, a server may send other terms under the same name."""
+    made = federation(tmp_path, site={"policy.ask": True})
+    made.tell(0, Enter(made.terms(run="wards-1.1", privacy__epsilon=0.1).text))
+    (shown,) = waiting(made.sites[0], None)
+    made.tell(0, Enter(made.terms(run="wards-1.2", privacy__epsilon=1.0).text))
+    with pytest.raises(InputError, match="as they were shown, got others"):
+        answer_question(made.sites[0], shown)
+    assert isinstance(made.tell(0, Enter(made.terms(run="wards-1.2", privacy__epsilon=1.0).text)), Waiting)
+
+
+def test_a_yes_is_for_one_run_and_a_second_proposal_after_the_first_charge_is_refused(tmp_path: Path) -> None:
+    made = federation(tmp_path, site={"policy.ask": True, "budget.epsilon": 4.0})
+    made.tell(0, Enter(made.terms(run="wards-1.1").text))
+    answer_question(made.sites[0], *waiting(made.sites[0], None))
+    play(made, made.enter(run="wards-1.1"))
+    refusal = made.tell(0, Enter(made.terms(run="wards-1.2").text))
+    assert isinstance(refusal, Refused)
+    assert "this is another proposal of it; name the run anew" in refusal.reason
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"policy.runs": ["nothing"]}, {"policy.most_rounds": 1}, {"policy.clip_norm": 0.1}, {"policy.min_batch": 10**6},
+        {"policy.largest_weight": 1e-9}, {"policy.most_epsilon": 0.1},
+    ],
+)  # fmt: skip
+def test_what_an_owner_changes_in_mid_run_holds_from_the_next_charge_on(change: dict[str, Any], tmp_path: Path) -> None:
+    made = federation(tmp_path)
+    terms = made.enter()
+    play(made, terms)
+    values = site_values("site-0", change)
+    made.sites[0].write_text(tomli_w.dumps(values))
+    assert isinstance(made.tell(0, ask(terms, round=2, acknowledged=1)), Refused)
+    assert made.charges() == 1
+    assert play(made, terms).charges == 1, "what was paid for is sent again"
+
+
+def test_a_schema_that_changes_in_mid_run_stops_the_site(tmp_path: Path) -> None:
+    made = federation(tmp_path)
+    terms = made.enter()
+    path = made.sites[0].parent / "schema.toml"
+    path.write_text(path.read_text().replace("100]", "90]"))
+    assert isinstance(made.tell(0, ask(terms)), Refused)
+    assert made.charges() == 0
+
+
 @pytest.mark.parametrize("change", [{"privacy__epsilon": 0.9}, {"run__rounds": 2}, {"data__bias": 0.2}])
 def test_other_terms_under_a_confirmed_name_are_asked_anew(change: dict[str, Any], tmp_path: Path) -> None:
     made = federation(tmp_path, site={"policy.ask": True})
     made.tell(0, Enter(made.terms(run="wards-1.1").text))
-    answer_question(made.sites[0], "wards-1")
+    answer_question(made.sites[0], *waiting(made.sites[0], None))
     refusal = made.tell(0, Enter(made.terms(run="wards-1.2", **change).text))
     assert isinstance(refusal, Waiting)
     assert made.charges() == 0
@@ -66,7 +115,7 @@ def test_the_server_asks_again_until_a_person_has_confirmed_and_then_the_run_beg
             answered += 1
             for path in made.sites:
                 for asked in waiting(path, None):
-                    answer_question(path, asked.run)
+                    answer_question(path, asked)
 
     made.said.clear()
     from fedspd.deploy.server.run import Server

@@ -144,7 +144,7 @@ class UsesAnyCharge(Spending):
 
     def _left_over(self, entered: Entered, event: Any, mechanism: str) -> int | None:
         before = sum(charged.times for charged in self.charged(entered))
-        return before if before and self.store.intent() is None else super()._left_over(entered, event, mechanism)
+        return before or super()._left_over(entered, event, mechanism)
 
 
 class NeverLooksBack(Spending):

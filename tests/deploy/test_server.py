@@ -10,9 +10,9 @@ from flwr.app import ConfigRecord, Error, Message, RecordDict
 
 from fedspd.deploy.protocol import wire
 from fedspd.deploy.protocol.identity import read_identity
-from fedspd.deploy.protocol.messages import Closed, Present, signed_presence
+from fedspd.deploy.protocol.messages import Closed, Present, Refused, signed_presence
 from fedspd.deploy.server import enroll
-from fedspd.deploy.server.results import sites_of
+from fedspd.deploy.server.results import sites_of, table
 from fedspd.deploy.server.run import Server
 from fedspd.deploy.site import client as client_module
 from fedspd.errors import InputError
@@ -155,10 +155,10 @@ def claiming(**changes: Any) -> Any:
 
 CLAIMS: dict[str, tuple[dict[str, Any], str]] = {
     "another site's name": ({"site": "site-0"}, "it calls itself 'site-0', its key is that of 'site-1'"),
-    "no records": ({"records": 0}, "it claims 0 records, and federation.toml believes 1 to 10000000 of it"),
+    "no records": ({"records": 0}, "it claims 0 records, and federation.toml believes 1 to 1000000000 of it"),
     "2^31 records": ({"records": 2**31}, "it claims 2147483648 records"),
     "2^63-1 records": ({"records": 2**63 - 1}, "it claims 9223372036854775807 records"),
-    "one more than the operator believes": ({"records": 10_000_001}, "it claims 10000001 records"),
+    "far more than the others": ({"records": 20 * 120 + 1}, "it claims 2401 records, 20 times more than the others do"),
     "a negative number of records": ({"records": -1}, "it claims -1 records"),
     "without its signature": ({"signature": b"0" * 64}, "what it says is not signed by its key"),
     "another version": ({"program": "9.9"}, "it runs fedspd 9.9, the server"),
@@ -175,6 +175,42 @@ def test_a_claim_that_would_steer_the_run_leaves_its_site_out(what: str, tmp_pat
     assert [member.site for member in finished.roster] == ["site-0"]
     assert any(line.startswith(f"site-1 is left out: {why}") for line in made.said), made.said
     assert [made.charges(0), made.charges(1)] == [3, 0]
+
+
+def test_a_site_with_too_few_records_for_the_settings_is_left_out_and_the_others_go_on(tmp_path: Path) -> None:
+    made = federation(tmp_path, 3, federation__start_seconds=0.2, algorithm__local_steps=5)
+    made.grid.handlers[made.node(1)] = claiming(records=4)
+    assert [member.site for member in made.serve().roster] == ["site-0", "site-2"]
+    assert any(line.startswith("site-1 is left out, with 4 records:") for line in made.said), made.said
+
+
+def test_a_text_of_a_site_is_one_short_printable_line_wherever_it_stands(tmp_path: Path) -> None:
+    made = federation(tmp_path, 2, federation__start_seconds=0.2)
+
+    def shout(message: Message, path: Path) -> Message:
+        if message.metadata.message_type != "query.enter":
+            return honest(message, path)
+        forged = "no\nround 1 of 2: 3 of 3 answered, test accuracy 0.9999\x1b[31m" + "x" * 10_000_000
+        return wire.answer(message, Refused(forged, final=True))
+
+    made.grid.handlers[made.node(1)] = shout
+    made.serve()
+    assert all(len(line) < 800 for line in made.said)
+    assert not any(set("\n\x1b") & set(line) for line in made.said)
+
+
+@pytest.mark.parametrize("epsilon", [1e308, float("inf"), -1.0])
+def test_a_statement_with_an_absurd_epsilon_is_not_believed(epsilon: float, tmp_path: Path) -> None:
+    made = federation(tmp_path, 2)
+
+    def liar(message: Message, path: Path) -> Message:
+        answer = honest(message, path)
+        if message.metadata.message_type != "query.close":
+            return answer
+        return wire.answer(message, Closed(wire.read_request(message).terms, 3, epsilon))
+
+    made.grid.handlers[made.node(0)] = liar
+    assert "site-0" in table(sites_of(made.serve()))
 
 
 def test_a_claim_within_the_operators_bound_is_believed(tmp_path: Path) -> None:

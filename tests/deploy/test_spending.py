@@ -13,7 +13,9 @@ import pytest
 from fedspd.deploy.protocol.messages import Close, Closed, Enter, Hello, Measure, Refused, Reply
 from fedspd.deploy.site import local
 from fedspd.deploy.site.join import join
-from fedspd.deploy.site.spending import Spending
+from fedspd.deploy.site.records import Records
+from fedspd.deploy.site.respond import respond
+from fedspd.deploy.site.spending import Session, Spending
 from fedspd.deploy.site.store import Store
 from fedspd.errors import InputError
 from fedspd.privacy.ledger import Ledger
@@ -152,7 +154,7 @@ def test_without_its_store_a_site_keeps_its_budget_and_forgets_its_runs(tmp_path
     assert any("store: store.db made" in line for line in again(made))
     assert made.tell(0, ask(terms, round=2)).reason == "the site has not entered a run under these terms."
     refusal = made.tell(0, Enter(terms.text))
-    assert "was charged here before, and the store no longer knows it" in refusal.reason
+    assert "was charged here before: the store no longer knows it" in refusal.reason
     play(made, made.enter(run="run-2"))
     assert made.charges() == 2
 
@@ -213,6 +215,72 @@ def test_a_charge_of_one_run_is_not_used_by_another(tmp_path: Path) -> None:
     other = made.enter(run="run-2")
     assert play(made, other).charges == 1
     assert made.charges() == 2
+
+
+def test_a_site_that_was_ended_and_started_again_uses_no_charge_twice(tmp_path: Path) -> None:
+    """Whatever was copied back meanwhile: only the process in which a charge was made may use it once more."""
+    made = federation(tmp_path)
+    terms = made.enter()
+    crashed(made, ask(terms))
+    session = Session()
+    answer = respond(made.sites[0], "train.play", ask(terms), Records(), session).content
+    assert isinstance(answer, Reply)
+    assert (answer.charges, made.charges()) == (2, 2)
+
+
+def test_a_store_that_was_put_back_frees_no_charge_whose_reply_has_left(tmp_path: Path) -> None:
+    """A copy that was made between charge and reply says that the reply is still to come; the witness cannot tell."""
+    made = federation(tmp_path / "site", site={"site.witness": str(tmp_path / "witness")})
+    terms = made.enter()
+    crashed(made, ask(terms))
+    copies = [kept(made, name) for name in ("store.db", "ledger.db")]
+    first = play(made, terms)
+    for put_back in copies:
+        put_back()
+    second = made.tell(0, ask(terms, weights=0.5))
+    assert isinstance(second, Reply)
+    assert (first.charges, second.charges, made.charges()) == (1, 2, 2)
+
+
+def test_two_stores_on_one_ledger_never_share_a_charge(tmp_path: Path) -> None:
+    made = federation(tmp_path)
+    path = home(made) / "other.toml"
+    path.write_text(made.sites[0].read_text().replace("[site]", '[site]\nstore = "other.db"'))
+    join(path, lambda line: None)
+    terms = made.enter()
+
+    def crash() -> None:
+        Spending._write = die  # in the child alone: announced, and gone before the ledger was written
+        with made.client() as client:
+            client.answer(ask(terms))
+
+    in_a_process_that_is_killed(crash)
+    for request, kind in ((Enter(terms.text), "query.enter"), (ask(terms), "train.play")):
+        other = respond(path, kind, request, Records()).content
+    assert isinstance(other, Reply)
+    mine = play(made, terms, weights=0.5)
+    assert (other.charges, mine.charges, made.charges()) == (1, 2, 2)
+
+
+def test_a_witness_that_cannot_be_written_is_found_before_anything_is_charged(tmp_path: Path) -> None:
+    witness = tmp_path / "disk" / "witness"
+    witness.parent.mkdir()
+    made = federation(tmp_path / "site", site={"site.witness": str(witness)})
+    terms = made.enter()
+    (witness.parent / ".witness.draft").mkdir()  # as if the disk were full or read-only
+    for _ in range(2):
+        assert made.tell(0, ask(terms)) == SEE_LOG
+    assert made.charges() == 0
+
+
+def test_a_witness_that_is_a_link_to_another_disk_stays_one(tmp_path: Path) -> None:
+    real, link = tmp_path / "disk" / "mark", tmp_path / "link"
+    real.parent.mkdir()
+    link.symlink_to(real)
+    made = federation(tmp_path / "site", site={"site.witness": str(link)})
+    play(made, made.enter())
+    assert link.is_symlink()
+    assert '"charges":1' in real.read_text()
 
 
 def test_an_announced_charge_that_was_never_written_costs_and_gives_nothing(tmp_path: Path) -> None:
@@ -294,7 +362,7 @@ def test_a_release_without_an_event_is_refused_where_there_is_a_budget(tmp_path:
     made = federation(tmp_path)
     terms = made.enter()
     with made.client() as client, client.store.turn():
-        client.spending = Spending(client.site, client.store, client.log)
+        client.spending = Spending(client.site, client.store, client.session, client.log)
         with pytest.raises(InputError, match="has no event that a budget could be charged"):
             client._charge(client._entered(terms.digest), None, "fedspd")
         client.spending.close()
@@ -323,9 +391,6 @@ def test_what_a_site_says_it_was_charged_is_what_its_ledger_says(tmp_path: Path)
 
 
 def test_records_are_read_once_as_long_as_the_file_stays_the_same(tmp_path: Path) -> None:
-    from fedspd.deploy.site.records import Records
-    from fedspd.deploy.site.respond import respond
-
     made = federation(tmp_path)
     terms, records = made.enter(), Records()
     respond(made.sites[0], "train.play", ask(terms), records)
@@ -344,7 +409,6 @@ def test_records_are_read_once_as_long_as_the_file_stays_the_same(tmp_path: Path
 
 def test_the_features_that_are_kept_are_those_of_the_scaling_that_is_asked_for(tmp_path: Path) -> None:
     from fedspd.data import finish
-    from fedspd.deploy.site.records import Records
 
     made, records = federation(tmp_path), Records()
     table = records.table(home(made) / "records.csv", made.schema)

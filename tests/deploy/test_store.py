@@ -104,7 +104,7 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_store_is_never_made_by_opening_it(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="got no file; restore it, or let `fedspd deploy join` make a new one"):
+    with pytest.raises(InputError, match="got no file; let `fedspd deploy join` make a new one"):
         Store(tmp_path / "store.db")
     assert list(tmp_path.iterdir()) == []
 
@@ -127,7 +127,7 @@ def test_a_store_and_its_companions_are_the_owners_alone(path: Path) -> None:
 def test_what_was_settled_stays_when_the_turn_fails_later(path: Path) -> None:
     def fail(store: Store) -> None:
         with store.turn():
-            store.intend(Intent("run-1", 1, "fedspd", 7))
+            store.intend(Intent("run-1", 1, "fedspd", "hash", "session"))
             store.settle()
             store.enter(RUN)
             raise RuntimeError("in the middle")
@@ -135,7 +135,7 @@ def test_what_was_settled_stays_when_the_turn_fails_later(path: Path) -> None:
     with Store(path) as store:
         with pytest.raises(RuntimeError, match="in the middle"):
             fail(store)
-        assert store.intent() == Intent("run-1", 1, "fedspd", 7)
+        assert store.intent() == Intent("run-1", 1, "fedspd", "hash", "session")
         assert store.runs() == []
 
 
@@ -150,7 +150,7 @@ def test_nobody_gets_a_turn_while_another_has_settled_in_the_middle_of_its_own(p
     child = fork(work)
     with Store(path) as store:
         with store.turn():
-            store.intend(Intent("run-1", 1, "fedspd", 7))
+            store.intend(Intent("run-1", 1, "fedspd", "hash", "session"))
             store.settle()
             os.write(tell, b"1")
             time.sleep(0.2)

@@ -22,6 +22,7 @@ from fedspd.experiment import Agreed, agree
 PLAIN, SECURE = "plain", "secure"
 MOST_RECORDS = 10**9  # of a site; step sizes and noise are computed from it
 MOST_SITES = 10**5
+DIGEST = re.compile(r"[0-9a-f]{16,64}")  # of a schema
 NAME = re.compile(r"[A-Za-z0-9._-]{1,80}")  # of a run: it stands in logs and ledgers
 COMMON = "run", "sizes", "schema", "aggregation", "draws", "largest_weight", "members"  # with the settings
 
@@ -91,13 +92,18 @@ class Terms:
     @property
     def base_name(self) -> str:
         """The run's name without the number of the proposal: sites that refuse make a server propose anew."""
-        return self.run.rpartition(".")[0] or self.run
+        return base_name(self.run)
 
     def batch(self, agreed: Agreed[Any]) -> np.ndarray:
         """What this site divides a batch's sum by."""
         return nominal_sizes(
             self.holdings, np.array([self.place]), self.config.algorithm.batch_size, agreed.algorithm.local_steps
         )
+
+
+def base_name(run: str) -> str:
+    """A run's name without the number of the proposal."""
+    return run.rpartition(".")[0] or run
 
 
 def columns_of(schema: Schema, config: Config) -> int:
@@ -165,6 +171,7 @@ def read_terms(text: str) -> Terms:
         fits = NAME.fullmatch(terms.run) and 0 <= terms.place < len(sizes) == config.partition.clients <= MOST_SITES
         fits = fits and type(terms.place) is int and all(1 <= size <= MOST_RECORDS for size in sizes)
         fits = fits and 0 < float(terms.largest_weight) < np.inf and type(members) is list and _named(terms)
+        fits = fits and DIGEST.fullmatch(terms.schema)
     except InputError:  # of a setting: says which
         raise
     except (ValueError, TypeError, AttributeError, KeyError):

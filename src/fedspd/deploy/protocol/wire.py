@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, get_type_hints
 import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from fedspd.deploy.protocol.messages import OTHERWISE, REPLIES, REQUESTS, Refused
+from fedspd.deploy.protocol.messages import OTHERWISE, REPLIES, REQUESTS, Refused, Waiting
+from fedspd.deploy.protocol.text import plain
 from fedspd.errors import InputError
 
 RECORD = "fedspd"
@@ -35,10 +36,18 @@ def read_request(message: Message) -> Any:
 def read_answer(message: Message, kind: str) -> Any:
     """What a site answered to a request of this kind: the reply that belongs to it, a complaint, or `Refused`."""
     if message.has_error():
-        raise InputError(f"expected a reply, got Flower's error {message.error.code}: {message.error.reason}.")
+        raise InputError(
+            f"expected a reply, got Flower's error {message.error.code}: {plain(str(message.error.reason))}."
+        )
     names = {name.partition(".")[0] for name in _record(message.content)}
     others = [other for other in (Refused, OTHERWISE.get(kind)) if other and names == set(other._fields)]
-    return _unpacked(message.content, others[0] if others else REPLIES[kind])
+    answer = _unpacked(message.content, others[0] if others else REPLIES[kind])
+    match answer:
+        case Refused(reason, final):
+            return Refused(plain(reason), final)
+        case Waiting(reason):
+            return Waiting(plain(reason))
+    return answer
 
 
 def _record(content: RecordDict) -> Any:

@@ -4,12 +4,13 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from statistics import median
 from typing import NamedTuple
 
 from fedspd import __version__
 from fedspd.data import Schema
 from fedspd.deploy.protocol import messages
-from fedspd.deploy.protocol.terms import SECURE, Terms, agreement_of
+from fedspd.deploy.protocol.terms import MOST_RECORDS, SECURE, Terms, agreement_of
 from fedspd.deploy.server.checkpoint import Member
 from fedspd.deploy.server.post import Post, Say
 from fedspd.deploy.server.settings import RunSettings
@@ -17,6 +18,7 @@ from fedspd.errors import InputError
 
 LOOK_EVERY = 0.5  # seconds
 SAY_EVERY = 10.0
+FAR_MORE = 20  # times the median of the others: step sizes and noise of all follow from the records of each
 ASK_AGAIN_SECONDS = 5.0  # who was silent, or is to be mended: meanwhile somebody may have
 
 
@@ -43,8 +45,8 @@ def enroll(post: Post, settings: RunSettings, schema: Schema, say: Say) -> tuple
                 f"{len(members)}; see above why, or start more sites."
             )
         terms = terms_of(settings, schema, members, f"{settings.federation.name}-{base}.{proposal}")
-        terms[0].agreed(schema)  # refuses settings that no site could agree to
-        refused = _until_agreed(post, settings, schema, terms, members, say, deadline)
+        refused = _unfit(settings, schema, terms, members, say)
+        refused = refused or _until_agreed(post, settings, schema, terms, members, say, deadline)
         if not refused:
             entered = [replace(member, terms=own.digest) for member, own in zip(members, terms, strict=True)]
             return terms, entered
@@ -65,6 +67,40 @@ def terms_of(settings: RunSettings, schema: Schema, members: list[Member], run: 
         )
         for place in range(len(members))
     ]  # fmt: skip
+
+
+def _unfit(settings: RunSettings, schema: Schema, terms: list[Terms], members: list[Member], say: Say) -> set[int]:
+    """Sites whose number of records no run of these settings could have; where it is not that, the settings are."""
+    try:
+        terms[0].agreed(schema)
+        return set()
+    except InputError as error:
+        refused = set[int]()
+        for member in members:
+            try:
+                terms_of(settings, schema, [member], terms[0].run)[0].agreed(schema)
+            except InputError as own:
+                say(f"{member.site} is left out, with {member.records} records: {own}")
+                refused.add(member.node)
+        if refused in (set(), {member.node for member in members}):
+            raise error from None
+        return refused
+
+
+def _believed(settings: RunSettings, found: dict[str, Member], say: Say) -> dict[str, Member]:
+    """Sites but those that claim far more records than the others, unless the operator wrote that they may."""
+    kept = {}
+    for site, member in found.items():
+        others = [other.records for name, other in found.items() if name != site]
+        most = settings.most_records[site] or (FAR_MORE * median(others) if others else MOST_RECORDS)
+        if member.records <= most:
+            kept[site] = member
+        else:
+            say(
+                f"{site} is left out: it claims {member.records} records, {FAR_MORE} times more than the others do; if "
+                "that is right, write most_records into its [[site]] in federation.toml"
+            )
+    return kept
 
 
 def _present(post: Post, settings: RunSettings, schema: Schema, say: Say, deadline: float) -> list[Member]:
@@ -90,6 +126,7 @@ def _present(post: Post, settings: RunSettings, schema: Schema, say: Say, deadli
         for node, why in answers.unreadable.items():
             say(f"{post.names.get(node, node)} is left out: {why}")
         _note(post.names, answers.content, settings, schema, nonce, found, say)
+    found = _believed(settings, found, say)
     return [found[site] for site in sorted(found)]
 
 
@@ -136,7 +173,7 @@ def _unbelievable(
         return f"it calls itself {present.site[:60]!r}, its key is that of {site!r}"
     if not key.verify(present.signature, "present", *messages.signed_presence(present, nonce)):
         return "what it says is not signed by its key"
-    most = settings.most_records[site]
+    most = settings.most_records[site] or MOST_RECORDS
     if not 1 <= present.records <= most:
         return f"it claims {present.records} records, and federation.toml believes 1 to {most} of it"
     if present.schema != schema.digest:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,6 +24,7 @@ from flwr.app import Message
 from flwr.app.message import remove_content_from_message
 from flwr.common.constant import NOOP_ACCOUNT_NAME, NOOP_FLWR_AID, SubStatus
 from flwr.proto.fleet_pb2 import PullMessagesRequest, PushMessagesRequest
+from flwr.proto.message_pb2 import ObjectTree
 from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME, NOOP_FEDERATION_ID, TaskType
 from flwr.supercore.error import http_error_translator
 from flwr.supercore.inflatable.inflatable_object import (
@@ -172,6 +174,9 @@ class Link:
         store.delete(number)
         if not isinstance(whole, Message):
             return None
+        # Who sent it and what it answers was checked in its head; what it says of that itself was not.
+        for name in ("_src_node_id", "_reply_to_message_id", "_message_type"):
+            whole.metadata.__dict__[name] = message.metadata.__dict__[name]
         whole.metadata.__dict__["_message_id"] = number
         return whole
 
@@ -221,6 +226,8 @@ class Link:
             senders = {message.metadata.src_node_id for message in asked.messages_list}
             if senders != {asked.node.node_id}:
                 raise HTTPException(403, "a site answers for itself alone")
+            if any(_objects(tree) > MOST_OBJECTS for tree in asked.message_object_trees):
+                raise HTTPException(413, "an answer has few parts")
         if isinstance(asked, PullMessagesRequest):
             await self._until_mail(asked.node.node_id)
         return await call_next(request)
@@ -262,6 +269,11 @@ class OnlyFleet:
         """Pass a call on, or answer that it is not here."""
         answer = _refusal(scope) if scope["type"] == "http" else PlainTextResponse("not here", 404)
         await (self.app(scope, receive, send) if answer is None else answer(scope, receive, send))
+
+
+def _objects(tree: ObjectTree) -> int:
+    """How many parts a message has, counted no further than matters."""
+    return sum(1 for _ in islice(iterate_object_tree(tree), MOST_OBJECTS + 1))
 
 
 def _expired(message: Message) -> bool:

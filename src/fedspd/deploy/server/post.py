@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 from flwr.app import Message
 
 from fedspd.deploy.protocol import wire
+from fedspd.deploy.protocol.text import plain
 from fedspd.errors import InputError
 
 LOOK_EVERY = 0.02  # seconds
@@ -104,7 +105,7 @@ class Post:
 
 
 def _reason(message: Message) -> str:
-    return f"no answer: {message.error.reason or message.error.code}"
+    return f"no answer: {plain(str(message.error.reason or message.error.code))}"
 
 
 Say = Callable[[str], None]

@@ -26,6 +26,7 @@ from fedspd.experiment.proved import make_moments
 from fedspd.privacy import ProvedPlan
 from fedspd.typing import Release
 
+LARGEST_EPSILON = 1e6  # that is believed of a site's statement
 RESULTS = "run"
 """The run folder within the server's folder."""
 
@@ -258,7 +259,9 @@ class Server:
         for place, member in enumerate(self.checkpoint.roster):
             match answers.content.get(member.node):
                 case messages.Closed(terms, charges, epsilon) if (
-                    terms == member.terms and member.charges <= charges <= member.planned and not epsilon < 0
+                    terms == member.terms
+                    and member.charges <= charges <= member.planned
+                    and not (epsilon < 0 or epsilon > 1e6)
                 ):
                     self.checkpoint = self.checkpoint.with_member(place, charges=charges, epsilon=epsilon)
                 case _:

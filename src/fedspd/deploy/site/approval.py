@@ -15,8 +15,7 @@ def awaited(site: Site, store: Store, terms: Terms) -> str | None:
 
     A run is confirmed once: proposals that differ in the other sites alone are the same run.
     """
-    if not any(fnmatchcase(terms.base_name, pattern) for pattern in site.policy.runs):
-        raise Refusal(f"runs named {terms.base_name!r} are not among those allowed here.")
+    require_name(site, terms)
     if not site.policy.ask:
         return None
     asked = store.approval(terms.base_name)
@@ -25,6 +24,12 @@ def awaited(site: Site, store: Store, terms: Terms) -> str | None:
     if asked is None or asked.terms != question_of(terms) or asked.approved:
         store.approve(Approval(terms.base_name, question_of(terms), approved=False))
     return f"a person at the site has yet to confirm the run {terms.base_name!r}."
+
+
+def require_name(site: Site, terms: Terms) -> None:
+    """Refuse runs whose names the owner does not allow."""
+    if not any(fnmatchcase(terms.base_name, pattern) for pattern in site.policy.runs):
+        raise Refusal(f"runs named {terms.base_name!r} are not among those allowed here.")
 
 
 def question_of(terms: Terms) -> str:
@@ -45,11 +50,14 @@ def waiting(path: Path, run: str | None) -> list[Approval]:
     return found
 
 
-def answer_question(path: Path, run: str, yes: bool = True) -> None:
-    """Remember that a person said yes; a no takes the question back."""
+def answer_question(path: Path, shown: Approval, yes: bool = True) -> None:
+    """Remember that a person said yes to what was shown; a no takes the question back."""
     with Store(read_site(path).path("store")) as store, store.turn():
-        asked = store.approval(run)
-        if yes and asked is not None:
-            store.approve(asked._replace(approved=True))
+        if store.approval(shown.run) != shown:
+            raise InputError(
+                f"expected the terms of {shown.run!r} as they were shown, got others meanwhile; look again."
+            )
+        if yes:
+            store.approve(shown._replace(approved=True))
         else:
-            store.forget(run)
+            store.forget(shown.run)

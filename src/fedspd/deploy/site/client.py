@@ -14,18 +14,20 @@ from fedspd.deploy.masks.stages import Masking, check_members
 from fedspd.deploy.protocol import messages
 from fedspd.deploy.protocol.identity import Identity, Members, read_identity, read_members
 from fedspd.deploy.protocol.terms import SECURE, Terms, agreement_of, columns_of, digest_of, read_terms
-from fedspd.deploy.site.approval import awaited
+from fedspd.deploy.site.approval import awaited, require_name
 from fedspd.deploy.site.local import measure, moments_scale, play_round, rehearse, round_scale
 from fedspd.deploy.site.memory import from_bytes, to_bytes
 from fedspd.deploy.site.policy import Refusal, check_ask, check_terms
 from fedspd.deploy.site.records import Records
 from fedspd.deploy.site.settings import Site
-from fedspd.deploy.site.spending import MOMENTS, Entered, Spending
+from fedspd.deploy.site.spending import MOMENTS, Entered, Session, Spending
 from fedspd.deploy.site.store import Run, Store, Stored
 from fedspd.errors import InputError
 from fedspd.experiment import Agreed
 from fedspd.privacy.accounting import Event
 
+HERE = Session()
+"""Of a site that answers within this process."""
 Line = Callable[[str], None]
 """Where a site writes what happened: never a number that was computed from records."""
 
@@ -43,11 +45,14 @@ class Client:
         store: open.
         log: says what happened.
         records: what an earlier message has read already.
+        session: of the process that leads the site.
     """
 
-    def __init__(self, site: Site, store: Store, log: Line, records: Records | None = None) -> None:
+    def __init__(
+        self, site: Site, store: Store, log: Line, records: Records | None = None, session: Session | None = None
+    ) -> None:
         self.site, self.store, self.log = site, store, log
-        self.records = Records() if records is None else records
+        self.records, self.session = records or Records(), session or HERE
         self.schema: Schema = read_schema(site.path("schema"))
         self.spending: Spending | None = None
 
@@ -55,7 +60,7 @@ class Client:
         """Whatever the request asks for, or `Refusal`."""
         with self.store.turn(), ExitStack() as stack:
             if self.site.budget is not None:
-                self.spending = Spending(self.site, self.store, self.log)
+                self.spending = Spending(self.site, self.store, self.session, self.log)
                 stack.callback(self.spending.close)
             return self._answer(request)
 
@@ -233,7 +238,13 @@ class Client:
         """Pay for a release; the number of the site's charges in the run, this one included."""
         if self.spending is None:
             return 1 + self.store.last(entered.run)[0]
+        self._require_still_allowed(entered)
         return self.spending.charge(entered, event, mechanism)
+
+    def _require_still_allowed(self, entered: Entered) -> None:
+        """What the owner changes in the site's file, or in the schema, holds from the next charge on."""
+        check_terms(self.site, entered.terms, entered.agreed, self.schema, len(self._table()))
+        require_name(self.site, entered.terms)
 
     def _keep(self, entered: Entered, reply: Stored, state: bytes | None) -> None:
         self.store.keep(entered.run, reply, state)

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -35,6 +36,7 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from fedspd.deploy.protocol.identity import Identity
+from fedspd.deploy.protocol.text import plain
 from fedspd.errors import InputError
 
 HEARTBEAT_SECONDS = 10.0  # the least that Flower allows: a killed site is taken for gone after two of them
@@ -43,6 +45,7 @@ QUICK = 1.0  # a server that answers "nothing" faster than this does not hold re
 SHORTEST_PAUSE = 0.1
 MOST_OBJECTS = 8  # of a message; ours have three
 MOST_BYTES = 64 * 2**20  # of an object
+MOST_ERROR = 4096  # letters of an error that are looked at
 OBJECT_TRIES = 50
 
 
@@ -88,8 +91,13 @@ class Connection:
             if time.monotonic() - begin < QUICK:
                 time.sleep(SHORTEST_PAUSE)
             return None
-        head = message_from_proto(answer.messages_list[0])
-        identities = [tree.object_id for tree in iterate_object_tree(answer.message_object_trees[0])]
+        try:
+            head = message_from_proto(answer.messages_list[0])
+            tree = iterate_object_tree(answer.message_object_trees[0])
+            identities = [one.object_id for one in islice(tree, MOST_OBJECTS + 1)]
+        except Exception:  # whatever a server may have packed
+            time.sleep(SHORTEST_PAUSE)
+            raise Rejected("its message is none of Flower's") from None
         content = self._fetch(head.metadata.run_id, identities) if len(identities) <= MOST_OBJECTS else None
         self._call(
             lambda client, node: client.ConfirmMessageReceived(
@@ -115,7 +123,8 @@ class Connection:
             )
         )
         for identity in answer.objects_to_push:
-            self._push(reply.metadata.run_id, answer.session_id, identity, contents[identity])
+            if identity in contents:
+                self._push(reply.metadata.run_id, answer.session_id, identity, contents[identity])
 
     def _push(self, run: int, session: str, identity: str, content: bytes) -> None:
         self._call(
@@ -156,8 +165,9 @@ class Connection:
                 if error.response.status_code not in (401, 502, 503, 504):
                     raise Rejected(_told(error)) from None
                 self._lost(f"the server does not know this site any more: {_told(error)}")
-            except (httpx.TransportError, httpx.InvalidURL, ssl.SSLError, ValueError) as error:
-                self._lost(f"the server at {self.address} cannot be reached: {error or type(error).__name__}")
+            except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, ValueError) as error:
+                why = plain(str(error)) or type(error).__name__
+                self._lost(f"the server at {self.address} cannot be reached: {why}")
             self._ended.wait(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
         raise Ended
@@ -245,5 +255,8 @@ def _client(address: str, authority: Path, identity: Identity) -> FleetHttpClien
 def _told(error: httpx.HTTPStatusError) -> str:
     from flwr.supercore.error import FlowerError
 
-    found = FlowerError.from_json(error.response.text)
-    return found.message if found else f"HTTP {error.response.status_code}"
+    try:
+        found = FlowerError.from_json(error.response.text[:MOST_ERROR])
+    except Exception:  # whatever a server may have written
+        found = None
+    return plain(found.message) if found else f"HTTP {error.response.status_code}"

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedspd.deploy.protocol.messages import Refused
-from fedspd.deploy.site.client import Client
+from fedspd.deploy.protocol.text import plain
+from fedspd.deploy.site.client import HERE, Client
 from fedspd.deploy.site.policy import Refusal
 from fedspd.deploy.site.records import Records
 from fedspd.deploy.site.settings import Site, read_site
+from fedspd.deploy.site.spending import Session
 from fedspd.deploy.site.store import Store
 from fedspd.errors import InputError
 
@@ -27,31 +29,32 @@ class Response(NamedTuple):
     line: str
 
 
-def respond(path: Path, kind: str, request: Any, records: Records) -> Response:
+def respond(path: Path, kind: str, request: Any, records: Records, session: Session | None = None) -> Response:
     """Answer one request.
 
     Guarantees:
         The texts of errors stay at the site, unless they are refusals, which say nothing about records.
     """
     try:
-        return _decided(read_site(path), kind, request, records)
+        return _decided(read_site(path), kind, request, records, session or HERE)
     except Exception as error:  # whatever it is, its text must not travel
         return Response(Refused(SEE_LOG, final=False), f"could not answer {kind}: {_harmless(error)}")
 
 
-def _decided(site: Site, kind: str, request: Any, records: Records) -> Response:
+def _decided(site: Site, kind: str, request: Any, records: Records, session: Session) -> Response:
     log, said = log_of(site), list[str]()
     try:
         with Store(site.path("store")) as store:
-            content = Client(site, store, said.append, records).answer(request)
+            content = Client(site, store, said.append, records, session).answer(request)
+        session.pass_on(content)
         for line in said:
-            log.info(line)
+            log.info(plain(line))
         return Response(content, said[-1] if said else kind)
     except Refusal as refusal:
-        log.warning(line := f"refused {kind}: {refusal}")
-        return Response(Refused(str(refusal), refusal.final), line)
+        log.warning(line := plain(f"refused {kind}: {refusal}"))
+        return Response(Refused(plain(str(refusal)), refusal.final), line)
     except Exception as error:
-        log.error(line := f"could not answer {kind}: {_harmless(error)}")
+        log.error(line := plain(f"could not answer {kind}: {_harmless(error)}"))
         return Response(Refused(SEE_LOG, final=False), line)
 
 

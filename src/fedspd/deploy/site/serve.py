@@ -14,6 +14,7 @@ from fedspd.deploy.health import Health
 from fedspd.deploy.protocol import wire
 from fedspd.deploy.protocol.identity import read_identity
 from fedspd.deploy.protocol.messages import REQUESTS, Refused
+from fedspd.deploy.protocol.text import plain
 from fedspd.deploy.site.connection import Connection, Ended, Rejected, refusing
 from fedspd.deploy.site.respond import Response, log_of
 from fedspd.deploy.site.settings import read_site
@@ -82,7 +83,9 @@ def answer_to(message: Message, answer: Callable[[str, Any], Response]) -> tuple
     except InputError:
         request = None
     if request is None:
-        return refusing(message, FOREIGN), Response(None, f"refused a message that is not of fedspd: {kind[:60]!r}")
+        return refusing(message, FOREIGN), Response(
+            None, f"refused a message that is not of fedspd: {plain(kind, 60)!r}"
+        )
     response = answer(kind, request)
     return wire.answer(message, response.content), response
 

@@ -1,24 +1,30 @@
 r"""What a site's releases cost: the ledger, and what the store and a witness remember of it.
 
-A charge is announced in the store, written into the ledger, and only then are records used. The reply and the ledger's
-new head are kept in the store in one transaction, and only then may the reply leave. So a crash leaves one of three
-things behind: no charge; a charge that was announced and has no reply; a charge with its reply.
+A charge is written into the ledger, and only then are records used. The reply and the ledger's new head are kept in
+the store in one transaction, and only then may the reply leave. So a failure leaves one of three things behind: no
+charge; a charge without a reply; a charge with its reply.
 
-In the second case the reply has never left the site, for it leaves only after it was kept. The charge is then used for
-the next release of the same event in the same run. *Why this is private:* take the transcript of everything that
-left the site. A release that was lost is not part of it. What the loss itself shows is that the site failed, which is
-decided by power, disks and limits, not by a record (`local.rehearse` fails before where any would). So given the
-transcript the next release is a fresh draw of the charged mechanism, and each charge has at most one release in
-the transcript: the composition that the ledger adds up covers it.
+In the second case the reply has never left the site, for it leaves only after it was kept. The charge may then be
+used for the next release of the same event in the same run, under four conditions that make sure of it, whatever was
+copied back or restarted meanwhile: the ledger's last row is that very charge, by its hash; the store remembers it as
+its own and has no reply of its number; the process that leads the site is still the one in which the charge was made;
+and this process has not passed on a reply of that number. A site that was ended and started again uses no charge
+twice: it is lost.
 
-Where the announcement and the ledger do not fit together (more than that one charge was written since, or one of
-another run), nothing is used again.
+*Why this is private:* take the transcript of everything that left the site. A release that was lost is not part of
+it. What the loss itself shows is that the site failed, which is decided by power, disks and limits, not by a record
+(`local.rehearse` fails before where any records would). So given the transcript the next release is a fresh draw of
+the charged mechanism, and each charge has at most one release in the transcript: the composition that the ledger adds
+up covers it.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import Any, NamedTuple
 
-from fedspd.deploy.protocol.terms import Terms
+from fedspd.deploy.protocol.messages import Masked, Measured, Reply
+from fedspd.deploy.protocol.terms import Terms, base_name
 from fedspd.deploy.site.policy import Refusal
 from fedspd.deploy.site.settings import Site
 from fedspd.deploy.site.store import Intent, Store
@@ -31,10 +37,24 @@ from fedspd.privacy.ledger.mark import from_text, to_text
 from fedspd.privacy.ledger.terms import room
 
 MOMENTS = "moments"
+PAID = (Reply, Measured, Masked)
 SPENT = "the site's budget is spent."
 RESERVED = (
     "what is left of the site's delta is reserved for the plan of its first run; runs with that plan's releases fit."
 )
+
+
+@dataclass
+class Session:
+    """The process that leads a site, as long as it runs: what it has passed on towards the server."""
+
+    token: str = field(default_factory=lambda: token_hex(16))
+    passed_on: set[tuple[str, int]] = field(default_factory=set)  # digest of terms, number of the charge
+
+    def pass_on(self, content: Any) -> None:
+        """Remember a reply before it may leave."""
+        if isinstance(content, PAID):
+            self.passed_on.add((content.terms, content.charges))
 
 
 class Entered(NamedTuple):
@@ -69,9 +89,9 @@ class Spending:
         A charge is on disk before this says so.
     """
 
-    def __init__(self, site: Site, store: Store, log: Callable[[str], None]) -> None:
+    def __init__(self, site: Site, store: Store, session: Session, log: Callable[[str], None]) -> None:
         assert site.budget is not None
-        self.site, self.store, self.log, self.budget = site, store, log, site.budget
+        self.site, self.store, self.session, self.log, self.budget = site, store, session, log, site.budget
         if not site.path("ledger").is_file():
             raise InputError(
                 f"expected the site's ledger at {site.path('ledger')}, got no file; restore it from a backup: a new "
@@ -91,10 +111,12 @@ class Spending:
     def require_room(self, entered: Entered) -> None:
         """Refuse a run that the budget has no release left for; the account is opened by the first charge only."""
         group, name = entered.group, self.site.name
-        if any(charged.run == entered.run for charged in self.ledger.charges()):
-            raise Refusal(
-                f"a run named {entered.run!r} was charged here before, and the store no longer knows it; name it anew."
-            )
+        for charged in self.ledger.charges():
+            if base_name(charged.run) == entered.terms.base_name:
+                raise Refusal(
+                    f"a run named {charged.run!r} was charged here before: the store no longer knows it, or this is "
+                    "another proposal of it; name the run anew."
+                )
         first = group.moments or group.event
         if name in self.ledger.accounts:
             left = self.ledger.room(name, first)
@@ -117,9 +139,9 @@ class Spending:
         if mechanism != MOMENTS and played >= entered.agreed.plan.most_participations[entered.terms.place]:
             raise Refusal("the site has played all rounds of the run that were planned for it.")
         number = 1 + sum(charged.times for charged in before)
-        self.store.intend(Intent(entered.run, number, mechanism, self.ledger.head.rows))
-        self.store.settle()
         self._write(entered, number, event, mechanism)
+        self.store.intend(Intent(entered.run, number, mechanism, self.ledger.head.hash, self.session.token))
+        self.store.settle()
         return number
 
     def kept(self) -> None:
@@ -158,27 +180,25 @@ class Spending:
             require_same(name, account.terms.budget, self.budget)
         if self.site.witness is not None:
             require_mark(self.ledger, read_mark(self.site.witness))
+            write_mark(self.site.witness, mark_of(self.ledger, name))  # one that cannot be written is found here
 
     def _left_over(self, entered: Entered, event: Event, mechanism: str) -> int | None:
         """The number of a charge that was written and whose reply never left, if this release may use it."""
-        intent = self.store.intent()
-        if intent is None:
+        intent, head = self.store.intent(), self.ledger.head
+        if intent is None or (intent.head, intent.session) != (head.hash, self.session.token):
             return None
-        written = self.ledger.charges_after(intent.rows)
-        same = (intent.run, intent.mechanism) == (entered.run, mechanism)
-        if len(written) != 1 or not same or self.store.reply(intent.run, intent.number) is not None:
+        if (entered.terms.digest, intent.number) in self.session.passed_on:
             return None
-        (found,) = written
-        expected = self.site.name, intent.run, intent.number, intent.mechanism, event
-        return intent.number if tuple(found) == expected else None
+        (last,) = self.ledger.charges_after(head.rows - 1)
+        expected = self.site.name, entered.run, intent.number, mechanism, event
+        free = self.store.reply(intent.run, intent.number) is None
+        return intent.number if free and tuple(last) == expected else None
 
     def _write(self, entered: Entered, number: int, event: Event, mechanism: str) -> None:
         name = self.site.name
         self.ledger.enter({name: self.budget}, {name: entered.planned})
         decision = self.ledger.charge(entered.run, number, mechanism, {name: event})
         if not decision.granted:
-            self.store.intend(None)
-            self.store.settle()
             raise Refusal(RESERVED if decision.refused[name] == "delta reserved" else SPENT)
         if self.site.witness is not None:
             write_mark(self.site.witness, mark_of(self.ledger, name))

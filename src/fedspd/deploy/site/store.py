@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS site (
     one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL, mark TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS intents (
     one INTEGER PRIMARY KEY CHECK (one = 1), run TEXT NOT NULL, number INTEGER NOT NULL, mechanism TEXT NOT NULL,
-    rows INTEGER NOT NULL) STRICT;
+    head TEXT NOT NULL, session TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS approvals (run TEXT PRIMARY KEY, terms TEXT NOT NULL, approved INTEGER NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY, terms TEXT NOT NULL, records TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS replies (
@@ -51,12 +51,13 @@ class Stored(NamedTuple):
 
 
 class Intent(NamedTuple):
-    """A charge that is about to be made: where a crash leaves it, the reply it was for has never left the site."""
+    """A charge that this store's site has written and whose reply is not kept yet, by one process that still runs."""
 
     run: str
     number: int  # of the site's charges in the run, this one included
     mechanism: str
-    rows: int  # of the ledger before the charge
+    head: str  # hash of the charge's row in the ledger
+    session: str  # of the process that wrote it
 
 
 class Approval(NamedTuple):
@@ -73,12 +74,19 @@ def create_store(path: Path, name: str, mark: str) -> None:
     Guarantees:
         A file that exists is refused. The new one is readable by its owner alone.
     """
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        with Store(path) as store, store.turn():
-            store._connection.execute("INSERT INTO site VALUES (1, ?, ?)", (name, mark))
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        with Store(draft) as store:
+            with store.turn():
+                store._connection.execute("INSERT INTO site VALUES (1, ?, ?)", (name, mark))
+            store._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        os.link(draft, path)  # complete, or not there at all
     except OSError as error:
         raise InputError(f"expected a place for the site's store, got {path}: {error.strerror}.") from None
+    finally:
+        for left in path.parent.glob(f"{draft.name}*"):
+            left.unlink(missing_ok=True)
 
 
 class Store:
@@ -87,8 +95,8 @@ class Store:
     def __init__(self, path: Path) -> None:
         if not path.is_file():
             raise InputError(
-                f"expected the site's store at {path}, got no file; restore it, or let `fedspd deploy join` make a new "
-                "one, which forgets the runs that are under way."
+                f"expected the site's store at {path}, got no file; let `fedspd deploy join` make a new one, which "
+                "forgets the runs that are under way. Do not put an old copy back."
             )
         # A file of its own: to close another descriptor of the database would take SQLite's locks away.
         self._lock = os.open(path.with_name(f"{path.name}.lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -147,15 +155,15 @@ class Store:
         self._connection.execute("UPDATE site SET mark = ?", (mark,))
 
     def intent(self) -> Intent | None:
-        """A charge that was about to be made when the last turn ended before its reply was kept."""
-        found = self._connection.execute("SELECT run, number, mechanism, rows FROM intents").fetchone()
+        """A charge that was made in a turn that ended before its reply was kept."""
+        found = self._connection.execute("SELECT run, number, mechanism, head, session FROM intents").fetchone()
         return found and Intent(*found)
 
     def intend(self, intent: Intent | None) -> None:
-        """Announce a charge, or take it back."""
+        """Remember a charge that waits for its reply, or that none does."""
         self._connection.execute("DELETE FROM intents")
         if intent is not None:
-            self._connection.execute("INSERT INTO intents VALUES (1, ?, ?, ?, ?)", intent)
+            self._connection.execute("INSERT INTO intents VALUES (1, ?, ?, ?, ?, ?)", intent)
 
     def approval(self, run: str) -> Approval | None:
         """What a person was asked about a run."""
