@@ -4,6 +4,7 @@ A test may change what a site answers, or what a server sends to it.
 """
 
 import itertools
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +16,9 @@ from flwr.app import Message
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedspd.config import parse
-from fedspd.deploy.masks.stages import Masking
+from fedspd.deploy.masks.member import Secrets
+from fedspd.deploy.masks.signed import Scope, sign_keys, sign_share
+from fedspd.deploy.masks.stages import Attempt, Masking
 from fedspd.deploy.protocol import messages, wire
 from fedspd.deploy.protocol.identity import Identity, Members
 from fedspd.deploy.protocol.terms import Terms
@@ -78,6 +81,50 @@ class Site:
     def me(self) -> Identity:
         assert self.identity is not None
         return self.identity
+
+
+def scope_of(site: Site, request: Any) -> Scope:
+    return Scope(site.terms, request.round, request.attempt)
+
+
+def secrets_of(site: Site, request: Any) -> tuple[Secrets, Attempt]:
+    """What the site keeps of an attempt."""
+    with Store(site.path) as store:
+        content = store.secrets(site.terms.run, request.round, request.attempt)
+    assert content is not None
+    attempt = Attempt(**json.loads(content))
+    return Secrets(bytes.fromhex(attempt.secrets)), attempt
+
+
+def published(keys: bytes) -> Twist:
+    """Publishes these bytes, properly signed."""
+
+    def twist(site: Site, request: Any, answer: messages.Published) -> Any:
+        return answer._replace(keys=keys, signature=sign_keys(scope_of(site, request), site.me, site.terms.place, keys))
+
+    return twist
+
+
+def signed_for(**others: Any) -> Twist:
+    """Signs its keys for another round, attempt or run."""
+
+    def twist(site: Site, request: Any, answer: messages.Published) -> Any:
+        scope = scope_of(site, request)._replace(**others)
+        return answer._replace(signature=sign_keys(scope, site.me, site.terms.place, answer.keys))
+
+    return twist
+
+
+def dealt(*holders: int, spoil: Callable[[bytes], bytes] = lambda share: bytes(len(share))) -> Twist:
+    """Deals these something else, properly signed: zeros, if it is not told what."""
+
+    def twist(site: Site, request: Any, answer: messages.Dealt) -> Any:
+        scope, me = scope_of(site, request), site.terms.place
+        shares = {holder: spoil(answer.shares[holder]) for holder in holders if holder in answer.shares}
+        signed = {holder: sign_share(scope, site.me, me, holder, sealed) for holder, sealed in shares.items()}
+        return answer._replace(shares=answer.shares | shares, signatures=answer.signatures | signed)
+
+    return twist
 
 
 class Room:

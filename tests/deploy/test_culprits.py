@@ -1,6 +1,5 @@
 """One bad site does not stop a masked run: it is named, the others' sum is right, and nobody else is blamed."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,64 +9,17 @@ import pytest
 from flwr.common.secure_aggregation.crypto.shamir import create_shares
 
 from fedspd.deploy.masks.dispute import prove
-from fedspd.deploy.masks.member import PublicKeys, Secrets, new_secrets, public_keys
-from fedspd.deploy.masks.shares import Share, seal, shared_key
-from fedspd.deploy.masks.signed import Scope, sign_keys, sign_share
-from fedspd.deploy.masks.stages import Attempt
+from fedspd.deploy.masks.member import PublicKeys, new_secrets, public_keys
+from fedspd.deploy.masks.shares import SEALED_BYTES, Share, seal, shared_key
+from fedspd.deploy.masks.signed import sign_keys, sign_share
 from fedspd.deploy.protocol import messages
-from fedspd.deploy.site.store import Store
-from tests.deploy.masked_sites import Masked, Site, Twist
+from tests.deploy.masked_sites import Masked, Site, Twist, dealt, published, scope_of, secrets_of, signed_for
 
 SOUTH = 1
 
 
-def scope_of(site: Site, request: Any) -> Scope:
-    return Scope(site.terms, request.round, request.attempt)
-
-
-def secrets_of(site: Site, request: Any) -> tuple[Secrets, Attempt]:
-    """What the site keeps of an attempt."""
-    with Store(site.path) as store:
-        content = store.secrets(site.terms.run, request.round, request.attempt)
-    assert content is not None
-    attempt = Attempt(**json.loads(content))
-    return Secrets(bytes.fromhex(attempt.secrets)), attempt
-
-
-def published(keys: bytes) -> Twist:
-    """Publishes these bytes, properly signed."""
-
-    def twist(site: Site, request: Any, answer: messages.Published) -> Any:
-        return answer._replace(keys=keys, signature=sign_keys(scope_of(site, request), site.me, site.terms.place, keys))
-
-    return twist
-
-
-def signed_for(**others: Any) -> Twist:
-    """Signs its keys for another round, attempt or run."""
-
-    def twist(site: Site, request: Any, answer: messages.Published) -> Any:
-        scope = scope_of(site, request)._replace(**others)
-        return answer._replace(signature=sign_keys(scope, site.me, site.terms.place, answer.keys))
-
-    return twist
-
-
 def by_another_name(site: Site, request: Any, answer: messages.Published) -> Any:
     return answer._replace(signature=sign_keys(scope_of(site, request), site.me, 0, answer.keys))
-
-
-def dealt(*holders: int, sealed: bytes = b"garbage") -> Twist:
-    """Deals something else to these, properly signed."""
-
-    def twist(site: Site, request: Any, answer: messages.Dealt) -> Any:
-        scope, me = scope_of(site, request), site.terms.place
-        signed = {holder: sign_share(scope, site.me, me, holder, sealed) for holder in holders}
-        return answer._replace(
-            shares=answer.shares | dict.fromkeys(holders, sealed), signatures=answer.signatures | signed
-        )
-
-    return twist
 
 
 def another_secret(*holders: int) -> Twist:
@@ -106,16 +58,24 @@ def flipped(site: Site, request: Any, answer: messages.Unmasked) -> Any:
 
 
 OFF_CURVE, UNSIGNED = "its round keys are no points of the curve", "its round keys are not signed by its key"
+OTHERS, SIZE = "it dealt other shares than it was asked for", "a share it dealt does not have 312 bytes"
 BAD: dict[str, tuple[str, Twist, str, bool]] = {
     # what it does: (at which stage, how, what is said of it, whether its upload is in the sum all the same)
     "publishes no points": ("train.exchange", published(b"\x05" * 98), OFF_CURVE, False),
     "publishes too few bytes": ("train.exchange", published(b""), OFF_CURVE, False),
+    "publishes too many bytes": (
+        "train.exchange", published(public_keys(new_secrets()) + bytes(2**20)), OFF_CURVE, False,
+    ),
     "publishes one bad point": (
         "train.exchange", published(public_keys(new_secrets())[:33] + b"\x02" + b"\xff" * 32 + bytes(32)), OFF_CURVE,
         False,
     ),
     "does not sign its keys": (
         "train.exchange", lambda site, request, answer: answer._replace(signature=b""),
+        UNSIGNED, False,
+    ),
+    "pads its signature": (
+        "train.exchange", lambda site, request, answer: answer._replace(signature=answer.signature + bytes(2**20)),
         UNSIGNED, False,
     ),
     "signs for another round": (
@@ -128,7 +88,23 @@ BAD: dict[str, tuple[str, Twist, str, bool]] = {
     "deals to too few": (
         "train.deal",
         lambda site, request, answer: answer._replace(shares={0: answer.shares[0]}),
-        "it dealt other shares than it was asked for", False,
+        OTHERS, False,
+    ),
+    "signs for a stranger": (
+        "train.deal",
+        lambda site, request, answer: answer._replace(signatures=answer.signatures | {9: bytes(2**20)}), OTHERS, False,
+    ),
+    "deals a share with padding that opens": (
+        "train.deal", dealt(0, spoil=lambda share: share + b"\n" * 2**20), SIZE, False,
+    ),
+    "deals a share with one byte more": ("train.deal", dealt(4, spoil=lambda share: share + b"\n"), SIZE, False),
+    "deals a share with one byte less": ("train.deal", dealt(0, 2, spoil=lambda share: share[:-1]), SIZE, False),
+    "pads the signature of a share": (
+        "train.deal",
+        lambda site, request, answer: answer._replace(
+            signatures={holder: signature + bytes(2**20) for holder, signature in answer.signatures.items()}
+        ),
+        "the shares it dealt are not signed by its key", False,
     ),
     "does not sign its shares": (
         "train.deal", lambda site, request, answer: answer._replace(signatures={}),
@@ -178,11 +154,23 @@ def test_a_site_that_does_not_do_as_it_should_is_named_and_the_sum_of_the_others
     (line,) = (line for line in made.said if "left out" in line)
     assert line == f"round 1: south is left out {until}: {made.retired[SOUTH]}"
     assert re.fullmatch(reason, made.retired[SOUTH])
+    passed_on = [share for _, request in made.asked("train.mask") for share in request.shares.values()]
+    assert {len(share) for share in passed_on} == {SEALED_BYTES}, "or a site might get more than it takes"
     assert [site.charges for place, site in enumerate(made.sites) if place != SOUTH] == [1] * 4
     again = made.play(2)
     np.testing.assert_allclose(again.stack.sum(axis=0), made.true_sum({0, 2, 3, 4}), rtol=0, atol=1e-9)
     assert all(place != SOUTH for place, request in made.asked("train.exchange") if request.round == 2)
     assert list(made.retired) == [SOUTH]
+
+
+def test_a_complaint_with_more_than_its_proof_is_held_against_its_sender(tmp_path: Path) -> None:
+    made = Masked(tmp_path)
+    made.sites[2].twists["train.deal"] = dealt(SOUTH)
+    made.sites[SOUTH].twists["train.mask"] = lambda site, request, answer: answer._replace(
+        proofs={dealer: proof + bytes(2**20) for dealer, proof in answer.proofs.items()}
+    )
+    made.play()
+    assert made.retired == {SOUTH: "it complained about east without reason"}
 
 
 def test_moments_are_summed_without_a_bad_site_too(tmp_path: Path) -> None:

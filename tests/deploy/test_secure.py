@@ -6,12 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from flwr.app import Message
 
+from fedspd.deploy.masks.member import PUBLIC_BYTES, new_secrets, public_keys
+from fedspd.deploy.masks.shares import SEALED_BYTES, deal, shared_key, unseal
+from fedspd.deploy.masks.signed import SIGNATURE_BYTES, Scope, keys_are_signed, share_is_signed, sign_keys, sign_share
 from fedspd.deploy.masks.stages import Attempt
 from fedspd.deploy.protocol import messages, wire
 from fedspd.errors import InputError
 from tests.deploy.loopback import Handler, honest
+from tests.deploy.masked_sites import Masked
 from tests.deploy.sites import Federation, ask, federation
 from tests.deploy.test_equal import LITTLE_NOISE, PENALTY, SITES, STEP
 from tests.deploy.twists import mean_of_totals
@@ -210,3 +216,59 @@ def test_secrets_do_not_show_when_an_attempt_is_printed() -> None:
 def test_masks_need_three_sites(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at least 3 for secure aggregation"):
         masked(tmp_path, federation__quorum=2).serve()
+
+
+@pytest.mark.parametrize(("first", "holders", "threshold"), [(0, 3, 2), (0, 5, 4), (990, 40, 27), (2**32, 3, 3)])
+def test_every_sealed_share_has_312_bytes_and_opens_at_this_length_only(
+    first: int, holders: int, threshold: int
+) -> None:
+    dealer, secrets = new_secrets(), {first + place: new_secrets() for place in range(1, holders)}
+    neighbors = {place: public_keys(own) for place, own in secrets.items()}
+    dealt = deal(dealer, first, neighbors, threshold)
+    assert {len(share) for share in dealt.values()} == {SEALED_BYTES} == {312}
+    holder, key = first + 1, shared_key(dealer, neighbors[first + 1])
+    assert unseal(key, first, holder, dealt[holder]) is not None
+    for padding in (b"\n", b"!" * 2**20):  # base64 skips both
+        assert unseal(key, first, holder, dealt[holder] + padding) is None
+
+
+def test_no_signature_is_longer_than_104_bytes_and_a_longer_one_is_none(tmp_path: Path) -> None:
+    made, largest = Masked(tmp_path), ec.SECP384R1().key_size
+    assert len(encode_dss_signature(2**largest - 1, 2**largest - 1)) == SIGNATURE_BYTES == 104
+    scope, me = Scope(made.terms[0], 1, "attempt"), made.sites[0].me
+    keys = sign_keys(scope, me, 0, b"keys")
+    share = sign_share(scope, me, 0, 1, b"share")
+    for padding, right in ((b"", True), (bytes(1), False), (bytes(2**20), False)):
+        assert keys_are_signed(scope, made.members, 0, b"keys", keys + padding) is right
+        assert share_is_signed(scope, made.members, 0, 1, b"share", share + padding) is right
+
+
+def test_a_site_takes_no_round_keys_of_another_length_even_if_they_are_signed(tmp_path: Path) -> None:
+    made = Masked(tmp_path)
+
+    def padded(place: int, request: messages.Deal) -> messages.Deal:
+        keys = request.keys[1] + bytes(1)
+        signature = sign_keys(Scope(made.terms[1], request.round, request.attempt), made.sites[1].me, 1, keys)
+        return request._replace(keys=request.keys | {1: keys}, signatures=request.signatures | {1: signature})
+
+    made.room.tampers["train.deal"] = lambda place, request: padded(place, request) if place == 0 else request
+    made.play()
+    (refused,) = (got for _, place, got in made.room.got if isinstance(got, messages.Refused))
+    assert f"got {PUBLIC_BYTES + 1} other bytes" in refused.reason
+    assert made.sites[0].charges == 0
+
+
+def test_a_site_complains_about_a_share_of_another_length_even_if_it_is_signed(tmp_path: Path) -> None:
+    made = Masked(tmp_path)
+
+    def padded(place: int, request: messages.AskMasked) -> messages.AskMasked:
+        scope, sealed = Scope(made.terms[1], request.round, request.attempt), request.shares[1] + b"\n"
+        signature = sign_share(scope, made.sites[1].me, 1, 0, sealed)
+        return request._replace(shares=request.shares | {1: sealed}, signatures=request.signatures | {1: signature})
+
+    made.room.tampers["train.mask"] = lambda place, request: padded(place, request) if place == 0 else request
+    made.play()
+    (said, *_) = (got for kind, place, got in made.room.got if (kind, place) == ("train.mask", 0))
+    assert isinstance(said, messages.Complaint)
+    assert set(said.proofs) == {1}
+    assert made.sites[0].charges == 0

@@ -43,6 +43,7 @@ from fedspd.errors import InputError
 CURVE = ec.SECP256R1()
 SECRET_BYTES = 32  # of a private key on the curve, of a seed, and of the seed's commitment
 POINT_BYTES = 33  # of a public key on the curve, compressed
+PUBLIC_BYTES = 2 * POINT_BYTES + SECRET_BYTES  # of all that a client publishes
 
 SMALLEST_GROUP = 3  # clients in a sum
 
@@ -165,7 +166,7 @@ def private_key(key: bytes) -> ec.EllipticCurvePrivateKey:
 def points(public: PublicKeys) -> tuple[ec.EllipticCurvePublicKey, ec.EllipticCurvePublicKey]:
     """The keys for encryption and for masks that a client has published; refuses what is not on the curve."""
     try:
-        if len(public) != 2 * POINT_BYTES + SECRET_BYTES:
+        if len(public) != PUBLIC_BYTES:
             raise ValueError
         encryption, masks = (public[start : start + POINT_BYTES] for start in (0, POINT_BYTES))
         read = ec.EllipticCurvePublicKey.from_encoded_point

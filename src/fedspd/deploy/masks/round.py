@@ -15,6 +15,7 @@ from fedspd.deploy.masks.dispute import is_true
 from fedspd.deploy.masks.fixed_point import decode
 from fedspd.deploy.masks.member import SMALLEST_GROUP, PublicKeys, points
 from fedspd.deploy.masks.server import neighbors_of, threshold_for, unmask
+from fedspd.deploy.masks.shares import SEALED_BYTES
 from fedspd.deploy.masks.signed import Scope, keys_are_signed, share_is_signed
 from fedspd.deploy.protocol import messages
 from fedspd.deploy.protocol.identity import Members
@@ -160,7 +161,8 @@ class Try:
         dealt = {
             place: Parcels(answer.shares, answer.signatures)
             for place, answer in self.exchange("train.deal", asked).items()
-            if self._fine(place, set(answer.shares) == graph[place], "it dealt other shares than it was asked for")
+            if self._fine(place, _asked_for(answer, graph[place]), "it dealt other shares than it was asked for")
+            and self._fine(place, _of_one_length(answer), f"a share it dealt does not have {SEALED_BYTES} bytes")
             and self._fine(place, self._signed(place, answer), "the shares it dealt are not signed by its key")
         }
         self._enough(dealt, "dealt shares")
@@ -233,6 +235,15 @@ class Try:
         fewest = max(SMALLEST_GROUP, self.round.quorum)
         if len(places) < fewest:
             raise NoSum(f"{len(places)} sites {did}, {fewest} are needed")
+
+
+def _asked_for(dealt: messages.Dealt, holders: frozenset[int]) -> bool:
+    return dealt.shares.keys() == holders >= dealt.signatures.keys()
+
+
+def _of_one_length(dealt: messages.Dealt) -> bool:
+    """Whether shares are as long as shares are: a longer one could be more than its holder's mail takes."""
+    return all(len(sealed) == SEALED_BYTES for sealed in dealt.shares.values())
 
 
 def _on_curve(keys: bytes) -> bool:

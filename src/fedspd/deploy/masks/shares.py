@@ -23,6 +23,9 @@ from fedspd.errors import InputError
 
 SHARE_BYTES = 52  # of a secret: the share's number (4) and three blocks (16 each), the last of them padding
 COMMITMENT_BYTES = 32  # to a share of one secret
+_PLAIN_BYTES = 8 + 8 + 4 + 2 * SHARE_BYTES  # dealer, holder, length of the first share, and the two
+_TOKEN_BYTES = 1 + 8 + 16 + 16 * (_PLAIN_BYTES // 16 + 1) + 32  # Fernet's version, time, start, padded blocks, tag
+SEALED_BYTES = 2 * COMMITMENT_BYTES + 4 * -(-_TOKEN_BYTES // 3)  # a token travels in base 64
 
 
 class Share(NamedTuple):
@@ -62,7 +65,13 @@ def seal(key: bytes, dealer: int, holder: int, share: Share) -> bytes:
 
 
 def unseal(key: bytes, dealer: int, holder: int, sealed: bytes) -> Share | None:
-    """The share; None where it cannot be opened, is for somebody else, or is not what was committed to."""
+    """The share; None where it cannot be opened, is for somebody else, or is not what was committed to.
+
+    Guarantees:
+        A share of another length is none, even if what is too much would be skipped in reading it.
+    """
+    if len(sealed) != SEALED_BYTES:
+        return None
     try:
         plaintext = decrypt(key, sealed[2 * COMMITMENT_BYTES :])
     except InvalidToken:

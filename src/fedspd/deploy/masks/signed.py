@@ -3,10 +3,11 @@
 import json
 from typing import NamedTuple
 
-from fedspd.deploy.protocol.identity import Identity, Members
+from fedspd.deploy.protocol.identity import Identity, Members, PublicKey
 from fedspd.deploy.protocol.terms import Terms
 
 KEYS, SHARE = "keys of a masked round", "share of a masked round"  # what is signed
+SIGNATURE_BYTES = 2 + 2 * (2 + 49)  # at most: a list of two numbers, each of 384 bits and a sign
 
 
 class Scope(NamedTuple):
@@ -37,7 +38,7 @@ def sign_keys(scope: Scope, identity: Identity, place: int, keys: bytes) -> byte
 
 def keys_are_signed(scope: Scope, members: Members, place: int, keys: bytes, signature: bytes) -> bool:
     """Whether round keys come from the site that the terms have at a place."""
-    return members[scope.name(place)].verify(signature, KEYS, *scope.parts(place), keys)
+    return _verified(members[scope.name(place)], signature, KEYS, *scope.parts(place), keys)
 
 
 def sign_share(scope: Scope, identity: Identity, dealer: int, holder: int, sealed: bytes) -> bytes:
@@ -48,4 +49,9 @@ def sign_share(scope: Scope, identity: Identity, dealer: int, holder: int, seale
 def share_is_signed(scope: Scope, members: Members, dealer: int, holder: int, sealed: bytes, signature: bytes) -> bool:
     """Whether a sealed share comes from the dealer that the terms have at a place, and is for this holder."""
     parts = (*scope.parts(dealer), scope.name(holder).encode(), sealed)
-    return members[scope.name(dealer)].verify(signature, SHARE, *parts)
+    return _verified(members[scope.name(dealer)], signature, SHARE, *parts)
+
+
+def _verified(key: PublicKey, signature: bytes, purpose: str, *parts: bytes) -> bool:
+    """Whether a signature is right, and no longer than one can be: it is passed on to others."""
+    return len(signature) <= SIGNATURE_BYTES and key.verify(signature, purpose, *parts)
