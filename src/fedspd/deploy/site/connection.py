@@ -30,7 +30,6 @@ from flwr.supercore.inflatable.inflatable_object import (
     no_object_id_recompute,
 )
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
-from flwr.supercore.interceptors.http.runtime_version import RuntimeVersionHttpInterceptor
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
@@ -239,17 +238,17 @@ def _whole(head: Message, contents: dict[str, Any]) -> Message:
 
 
 def _client(address: str, authority: Path, identity: Identity) -> FleetHttpClient:
-    if not authority.is_file():
-        raise InputError(f"expected the certificate of the server's authority, got no file at {authority}.")
-    return FleetHttpClient.from_server_address(
-        address,
-        False,
-        str(authority),
-        interceptors=[
-            RuntimeVersionHttpInterceptor(component_name="SuperNode"),
-            NodeAuthHttpInterceptor(identity.key, identity.key.public_key()),
-        ],
-    )
+    try:
+        return FleetHttpClient.from_server_address(
+            address,
+            False,
+            authority.read_bytes(),
+            # Not Flower's own check of versions: it ends the process where a server says so.
+            interceptors=[NodeAuthHttpInterceptor(identity.key, identity.key.public_key())],
+        )
+    except (OSError, ssl.SSLError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "no certificate"
+        raise InputError(f"expected the certificate of the server's authority at {authority}, got: {why}.") from None
 
 
 def _told(error: httpx.HTTPStatusError) -> str:
