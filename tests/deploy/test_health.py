@@ -11,7 +11,7 @@ import pytest
 
 from fedspd.deploy.flower import TESTED, require_flower
 from fedspd.deploy.health import Health
-from fedspd.deploy.server.lock import locked, stop
+from fedspd.deploy.server.lock import locked, process_of, stop
 from fedspd.deploy.site.respond import _handler
 from fedspd.deploy.site.settings import read_site
 from fedspd.errors import InputError
@@ -92,6 +92,14 @@ def test_stop_ends_the_process_that_holds_the_folder(tmp_path: Path) -> None:
     assert f"Process {child} has ended" in stop(tmp_path)
     _, status = os.waitpid(child, 0)
     assert os.WTERMSIG(status) == signal.SIGTERM
+
+
+@pytest.mark.parametrize("content", [b"", b"0", b"1", b"-1", b"north", b"\xff", "\u0663".encode()])
+def test_a_lock_that_names_no_process_of_a_server_gives_no_number_to_end(content: bytes, tmp_path: Path) -> None:
+    """Ending "process" 0 or -1 would end a whole group or machine: only the reading is tried here, never the signal."""
+    (tmp_path / "lock").write_bytes(content)
+    with pytest.raises(InputError, match="expected the number of the server's process"):
+        process_of(tmp_path)
 
 
 def test_a_long_log_begins_anew_stays_its_owners_and_other_processes_follow(tmp_path: Path) -> None:

@@ -1,10 +1,14 @@
 """Setting a federation up: archives that hold what is named, keys that arrive, certificates that are renewed."""
 
+import os
+import resource
 import shutil
 import ssl
 import stat
 import tarfile
 import tomllib
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ from fedspd.deploy.protocol.identity import read_identity, read_members
 from fedspd.deploy.server.settings import read_federation
 from fedspd.deploy.setup.change import add_key, renew, switch
 from fedspd.deploy.setup.init import Plan, write_federation
-from fedspd.deploy.setup.keys import Certificates
+from fedspd.deploy.setup.keys import Certificates, write_private_key
 from fedspd.deploy.setup.kit import FILES
 from fedspd.deploy.site.check import check_site
 from fedspd.deploy.site.join import join
@@ -23,6 +27,7 @@ from fedspd.errors import InputError
 from tests.deploy.live import unpacked
 from tests.deploy.sites import SCHEMA, write_records
 from tests.deploy.test_keys import handshake
+from tests.privacy.ledger.crashes import fork
 
 
 def plan(folder: Path, *sites: str, **changes: Any) -> Plan:
@@ -207,3 +212,109 @@ def test_the_federations_file_is_toml_that_says_everything(tmp_path: Path) -> No
     values = tomllib.loads((tmp_path / "wards" / "federation.toml").read_text())
     assert {"federation", "listen", "site", "privacy", "run", "algorithm", "data", "problem"} <= set(values)
     assert values["privacy"]["epsilon"] == 0.5
+
+
+def test_a_certificate_that_cannot_be_made_leaves_nothing_of_it(tmp_path: Path) -> None:
+    write_federation(plan(tmp_path))
+    federation, keys = tmp_path / "wards" / "federation.toml", tmp_path / "wards" / "keys"
+    authority = (keys / "ca.pem").read_bytes()
+    (keys / "ca.pem").unlink()
+    with pytest.raises(InputError, match="expected the authority's certificate"):
+        renew(federation, ())
+    assert sorted(path.name for path in keys.iterdir()) == ["server.key", "server.pem"]
+    (keys / "ca.pem").write_bytes(authority)
+    renew(federation, ())
+
+
+@pytest.mark.parametrize("missing", ["server.key", "server.pem", "ca.pem"])
+def test_a_switch_with_a_file_missing_moves_nothing(missing: str, tmp_path: Path) -> None:
+    write_federation(plan(tmp_path))
+    federation, keys = tmp_path / "wards" / "federation.toml", tmp_path / "wards" / "keys"
+    before = {path: path.read_bytes() for path in keys.iterdir()}
+    renew(federation, ())
+    (keys / "next" / missing).unlink()
+    with pytest.raises(InputError, match=r"remove that folder and make it anew, with `fedspd deploy renew`"):
+        switch(federation)
+    assert {path: path.read_bytes() for path in keys.iterdir() if path.is_file()} == before
+
+
+def test_a_switch_that_was_cut_off_goes_on(tmp_path: Path) -> None:
+    write_federation(plan(tmp_path))
+    federation, keys = tmp_path / "wards" / "federation.toml", tmp_path / "wards" / "keys"
+    renew(federation, ())
+    (keys / "next" / "server.key").replace(keys / "server.key")
+    switch(federation)
+    assert sorted(path.name for path in keys.iterdir()) == ["ca.pem", "server.key", "server.pem"]
+
+
+def test_another_sites_key_is_refused_and_the_federation_stays_as_it_was(tmp_path: Path) -> None:
+    write_federation(plan(tmp_path, own_keys=True))
+    federation = tmp_path / "wards" / "federation.toml"
+    key = tmp_path / "north.pub"
+    write_public(key)
+    add_key(federation, "north", key)
+    federation.chmod(0o640)
+    before = federation.read_text()
+    with pytest.raises(InputError, match="got one key for 'north' and 'south'"):
+        add_key(federation, "south", key)
+    assert federation.read_text() == before
+    write_public(tmp_path / "south.pub")
+    add_key(federation, "south", tmp_path / "south.pub")
+    assert federation.stat().st_mode & 0o777 == 0o640
+    assert len(read_federation(federation).members) == 2
+
+
+def write_public(path: Path) -> None:
+    write_private_key(path.with_suffix(".key"))
+    path.write_text(read_identity(path.with_suffix(".key")).public.line)
+
+
+def without_room(task: Callable[[], object]) -> None:
+    """Run in a child that can write files of 200 bytes at most; it must end with an InputError or OSError."""
+
+    def child() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
+        with pytest.raises((InputError, OSError)):
+            task()
+
+    _, status = os.waitpid(fork(child), 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_without_room_on_the_disk_a_federation_stays_as_it_was(tmp_path: Path) -> None:
+    write_federation(plan(tmp_path, own_keys=True))
+    federation = tmp_path / "wards" / "federation.toml"
+    write_public(tmp_path / "north.pub")
+    before = federation.read_text()
+    names = sorted(path.name for path in federation.parent.iterdir())
+    without_room(lambda: add_key(federation, "north", tmp_path / "north.pub"))
+    assert federation.read_text() == before
+    assert sorted(path.name for path in federation.parent.iterdir()) == names
+
+
+def test_without_room_on_the_disk_nothing_is_left_of_a_new_federation_or_key(tmp_path: Path) -> None:
+    wanted = plan(tmp_path)
+    without_room(lambda: write_federation(wanted))
+    assert [path.name for path in tmp_path.iterdir()] == ["given.toml"]
+    wanted.folder.mkdir()
+    without_room(lambda: write_federation(wanted))
+    assert list(wanted.folder.iterdir()) == []
+    without_room(lambda: write_private_key(tmp_path / "site.key"))
+    assert not (tmp_path / "site.key").exists()
+    write_federation(wanted)
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"), [("Two Wards", "Two-Wards"), (".wards", "wards"), ("ü", "federation"), ("w" * 99, "w" * 60)]
+)
+def test_a_federation_has_a_name_that_its_own_file_may_have(folder: str, name: str, tmp_path: Path) -> None:
+    write_federation(replace(plan(tmp_path), folder=tmp_path / folder))
+    assert read_federation(tmp_path / folder / "federation.toml").federation.name == name
+
+
+def test_an_address_of_the_sixth_version_stands_in_brackets(tmp_path: Path) -> None:
+    archive, _ = write_federation(plan(tmp_path, hosts=("::1",)))
+    site = read_site(unpacked(archive, tmp_path) / "site.toml")
+    assert site.server is not None
+    assert site.server.address == "[::1]:9092"
+    assert read_federation(tmp_path / "wards" / "federation.toml").listen.host == "::1"

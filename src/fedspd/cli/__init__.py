@@ -1,11 +1,12 @@
-"""The `fedspd` command. Exit codes: 0 done, 2 bad input, 1 anything else."""
+"""The `fedspd` command. Exit codes: 0 done, 2 bad input or a file that cannot be used, 130 Ctrl-C, 1 anything else."""
 
+import os
 import sys
 from contextlib import ExitStack
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -160,5 +161,25 @@ def main() -> None:
     try:
         app()
     except InputError as error:
-        err.print(f"fedspd: {error}", style="red", highlight=False, markup=False)
-        sys.exit(2)
+        _refuse(str(error))
+    except KeyboardInterrupt:
+        _leave(130)
+    except BrokenPipeError:  # who read what was printed has gone
+        _leave(1)
+    except OSError as error:
+        file = f"{error.filename}: " if error.filename else ""
+        _refuse(f"{file}{error.strerror or error}")
+
+
+def _refuse(sentence: str) -> NoReturn:
+    err.print(f"fedspd: {sentence}", style="red", highlight=False, markup=False)
+    _leave(2)
+
+
+def _leave(code: int) -> NoReturn:
+    """Exit, and say nothing of what can no longer be printed."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)

@@ -193,14 +193,20 @@ def report(file: FederationFile, settings: Changes = None, as_json: AsJson = Fal
     try:
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
         sites = json.loads((folder / "sites.json").read_text(encoding="utf-8"))
+        shown = reports.summary_table(summary), table(sites), reports.privacy_statement(summary)
     except (OSError, ValueError) as error:
         raise InputError(f"expected a finished run in {folder}, got '{error}'; finish the run first.") from None
+    except (LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(
+            f"expected a finished run in {folder}, got files of another kind ({type(error).__name__}: {error}); "
+            "restore them."
+        ) from None
     if as_json:
         print(to_json({**summary, "sites": sites}))
         return
-    out.print(reports.summary_table(summary))
-    say(f"\n{table(sites)}")
-    out.print(f"\nPrivacy: {reports.privacy_statement(summary)}")
+    out.print(shown[0])
+    say(f"\n{shown[1]}")
+    out.print(f"\nPrivacy: {shown[2]}")
 
 
 def join(file: SiteFile) -> None:
@@ -231,8 +237,11 @@ def check(file: SiteFile, as_json: AsJson = False) -> None:
 def site(file: SiteFile) -> None:
     """Be a site: connect to the server and answer it, within the budget and policy of the site's file."""
     _require_flower()
+    import logging
+
     from fedspd.deploy.site.serve import serve_site
 
+    logging.raiseExceptions = False  # a log that cannot be written hides nothing: its lines are printed here too
     serve_site(file, say)
 
 
@@ -248,7 +257,7 @@ def approve(
     for asked in waiting(file, run):
         say(asked.terms)
         confirmed = yes or typer.confirm(f"Take part in {asked.run}?")
-        answer_question(file, asked.run, confirmed)
+        answer_question(file, asked, confirmed)
         told = "confirmed; the site answers when the server asks again" if confirmed else "not confirmed"
         say(f"{asked.run}: {told}.")
 

@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from fedspd.errors import InputError
 
-NAME = re.compile(r"[A-Za-z0-9._-]{1,60}")  # of a site: it stands in logs, ledgers and reports
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")  # of a site: it stands in logs, ledgers, reports and paths
 SCHEME = ec.ECDSA(hashes.SHA384())
 MAKE_ONE = "make one by `fedspd deploy join`"
 
@@ -153,11 +153,12 @@ class Members(Mapping[str, PublicKey]):
         return f"Members({', '.join(self._sites)})"
 
 
-def check_name(name: Any) -> None:
-    """Refuse what cannot be a site's name."""
+def check_name(name: Any, what: str = "a site's name") -> None:
+    """Refuse what cannot be a site's name, nor that of anything else that stands beside them."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise InputError(
-            f"a site's name must be 1 to 60 letters, digits, dots, hyphens or underscores, got {name!r}; rename it."
+            f"{what} must be 1 to 60 letters, digits, dots, hyphens or underscores, and begin with a letter or digit, "
+            f"got {name!r}; rename it."
         )
 
 

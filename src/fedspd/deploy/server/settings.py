@@ -14,8 +14,6 @@ from fedspd.deploy.protocol.terms import MOST_RECORDS, NOT_HERE, PLAIN, SECURE
 from fedspd.errors import InputError
 from fedspd.settings import setting
 
-DEFAULT_MOST_RECORDS = 10_000_000
-
 
 @dataclass(frozen=True)
 class Federation:
@@ -58,7 +56,10 @@ class Seat:
     name: str = setting("", "the site's name", needed=True)
     key: str = setting("", "the line of its .pub file; empty: not there yet")
     most_records: int = setting(
-        DEFAULT_MOST_RECORDS, "a claim of more records is refused", at_least=1, at_most=MOST_RECORDS
+        0,
+        "a claim of more records is refused; 0: of 20 times the median of the others",
+        at_least=0,
+        at_most=MOST_RECORDS,
     )
 
 
@@ -128,7 +129,9 @@ def read_federation(path: Path, overrides: Mapping[str, Any] | None = None) -> R
         section, dot, key = name.partition(".")
         if not dot or section == "site":
             raise InputError(f"a setting must be named section.key, got {name!r}; for example run.rounds.")
-        values.setdefault(section, {})[key] = value
+        table = values.setdefault(section, {})
+        if isinstance(table, dict):  # what is none is refused by parse_federation
+            table[key] = value
     return parse_federation(values, path.resolve().parent)
 
 
@@ -162,7 +165,7 @@ def _check(settings: RunSettings) -> None:
         check_name(name)
     if len(set(names)) < len(names):
         raise InputError(f"each site must have a name of its own, got {', '.join(names)}; rename one.")
-    check_name(federation.name)
+    check_name(federation.name, "federation.name")
     if federation.sites > len(names):
         raise InputError(
             f"federation.sites must be at most the [[site]] tables, {len(names)}, got {federation.sites}; lower it."

@@ -1,6 +1,14 @@
 """A federation's folder for its operator: settings, certificates, and an archive for each site to take home."""
 
+import os
+import re
+import shutil
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from ipaddress import ip_address
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +19,11 @@ from fedspd import config as configuration
 from fedspd.config import Config
 from fedspd.data import adult_schema, read_schema, schema_text, write_adult_csv
 from fedspd.data.adult import ROWS
+from fedspd.deploy.masks.member import SMALLEST_GROUP
 from fedspd.deploy.protocol.identity import check_name
 from fedspd.deploy.protocol.terms import SECURE
-from fedspd.deploy.setup.keys import LOOPBACK, write_certificates
+from fedspd.deploy.server.settings import parse_federation
+from fedspd.deploy.setup.keys import LOOPBACK, check_host, write_certificates
 from fedspd.deploy.setup.kit import Kit, members_text, write_kit
 from fedspd.engine.draws import stream
 from fedspd.errors import InputError
@@ -31,7 +41,7 @@ SITE = """
 [[site]]
 name = "{name}"
 key = "{key}"
-most_records = 10000000
+most_records = 0
 """
 
 
@@ -51,16 +61,73 @@ class Plan:
 
 
 def write_federation(plan: Plan) -> list[Path]:
-    """Write the folder; the sites' archives are returned."""
-    folder = plan.folder.resolve()
-    _check(plan, folder)
+    """Write the folder; the sites' archives are returned.
+
+    Guarantees:
+        The folder is there whole or not at all, and its federation.toml can be read.
+    """
+    _check(plan)
+    try:
+        folder = plan.folder.resolve()
+        occupied = folder.exists() and any(folder.iterdir())
+    except (OSError, RuntimeError) as error:  # a loop of links is the latter
+        reason = error.strerror if isinstance(error, OSError) else "a loop of links"
+        raise InputError(f"expected a new or empty folder, got {plan.folder} ({reason}); name another one.") from None
+    if occupied:
+        raise InputError(f"expected a new or empty folder, got {plan.folder}; name another one.")
+    try:
+        with drafted(folder) as draft:
+            archives = _write(plan, draft, _name(folder))
+    except OSError as error:
+        raise InputError(
+            f"expected a new folder that can be written, got {plan.folder} ({error.strerror}); name another one."
+        ) from None
+    return [folder / archive.relative_to(draft) for archive in archives]
+
+
+@contextmanager
+def drafted(folder: Path) -> Iterator[Path]:
+    """A folder to write into, whose content is that of `folder` at the end; `folder` is new or empty.
+
+    Guarantees:
+        Whatever interrupts the writing, Ctrl-C included, `folder` and those above it are as they were.
+    """
+    stood = folder.exists()  # then it stays the same folder: people may be in it, and a disk may be mounted there
+    draft = folder / f".draft.{os.getpid()}" if stood else folder.with_name(f".{folder.name[:200]}.{os.getpid()}")
+    made = [above for above in draft.parents if not above.exists()]
+    moved: list[Path] = []
+    try:
+        draft.mkdir(parents=True)
+        yield draft
+        if not stood:
+            draft.replace(folder)
+            return
+        for path in sorted(draft.iterdir()):
+            moved.append(path.replace(folder / path.name))
+        draft.rmdir()
+    except BaseException:
+        for path in (draft, *moved):
+            _remove(path)
+        for above in made:
+            with suppress(OSError):  # somebody else may have moved in
+                above.rmdir()
+        raise
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _write(plan: Plan, folder: Path, name: str) -> list[Path]:
     schema = adult_schema() if plan.schema is None else read_schema(plan.schema)
     config = _settings(plan)
-    folder.mkdir(parents=True, exist_ok=True)
     (folder / "schema.toml").write_text(schema_text(schema))
     certificates = write_certificates(folder / "keys", tuple(dict.fromkeys([*plan.hosts, *LOOPBACK])))
     kit = Kit(
-        address=f"{plan.hosts[0]}:{plan.port}", authority=certificates.authority.read_bytes(),
+        address=_address(plan.hosts[0], plan.port), authority=certificates.authority.read_bytes(),
         schema=schema_text(schema), epsilon=plan.epsilon, delta=plan.delta, clip_norm=config.problem.clip_norm,
         row_norm=config.data.row_norm or 1.0, own_key=plan.own_keys,
     )  # fmt: skip
@@ -68,17 +135,17 @@ def write_federation(plan: Plan) -> list[Path]:
     members = None if plan.own_keys else members_text(keys)  # it is made when the keys have arrived
     if members is not None:
         (folder / "members.toml").write_text(members)
-    (folder / "federation.toml").write_text(_federation(plan, folder, config, keys))
+    federation = _federation(plan, name, config, keys)
+    parse_federation(tomllib.loads(federation), folder)  # nobody gets a file that a server refuses
+    (folder / "federation.toml").write_text(federation)
     (folder / "kits").mkdir(mode=0o700)
     archives = []
-    for name, records in zip(plan.sites, _records(plan, folder), strict=True):
-        archives.append(write_kit(folder / "kits", replace(kit, records=records), name, members))
+    for site, records in zip(plan.sites, _records(plan, folder), strict=True):
+        archives.append(write_kit(folder / "kits", replace(kit, records=records), site, members))
     return archives
 
 
-def _check(plan: Plan, folder: Path) -> None:
-    if folder.exists() and any(folder.iterdir()):
-        raise InputError(f"expected a new or empty folder, got {plan.folder}; name another one.")
+def _check(plan: Plan) -> None:
     if not 1 <= len(plan.sites) <= MOST_SITES:
         raise InputError(f"expected 1 to {MOST_SITES} sites, got {len(plan.sites)}; change --sites.")
     for name in plan.sites:
@@ -87,6 +154,35 @@ def _check(plan: Plan, folder: Path) -> None:
         raise InputError(f"each site must have a name of its own, got {', '.join(plan.sites)}; rename one.")
     if plan.schema is None and len(plan.sites) > ROWS[0]:
         raise InputError(f"Adult has {ROWS[0]} records, got {len(plan.sites)} sites; lower --sites.")
+    if plan.aggregation == SECURE and len(plan.sites) < SMALLEST_GROUP:
+        raise InputError(
+            f"expected at least {SMALLEST_GROUP} sites for secure aggregation, got {len(plan.sites)}; a sum of fewer "
+            "tells what each of them sent."
+        )
+    for host in plan.hosts:
+        check_host(host)
+    if not 0 < plan.epsilon < inf:
+        raise InputError(f"expected a finite --epsilon above 0, got {plan.epsilon}; it is each site's budget.")
+    if not 0 < plan.delta < 1:
+        raise InputError(f"expected a --delta above 0 and below 1, got {plan.delta}; change it.")
+
+
+def _name(folder: Path) -> str:
+    """What the federation is called: as its folder, in letters that a name may have."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.name).lstrip("._-")[:60].rstrip("-") or "federation"
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _listens(hosts: tuple[str, ...]) -> str:
+    """The address that the server listens on: the machine's own only, where nobody else is to call it."""
+    if set(hosts) <= set(LOOPBACK):
+        return LOOPBACK[0]
+    if ":" not in hosts[0]:
+        return "0.0.0.0"
+    return hosts[0] if ip_address(hosts[0]).is_loopback else "::"
 
 
 def _settings(plan: Plan) -> Config:
@@ -100,13 +196,13 @@ def _settings(plan: Plan) -> Config:
     return configuration.load("proved", wanted)
 
 
-def _federation(plan: Plan, folder: Path, config: Config, keys: dict[str, str]) -> str:
+def _federation(plan: Plan, name: str, config: Config, keys: dict[str, str]) -> str:
     count = len(plan.sites)
     federation: dict[str, Any] = {
-        "name": folder.name,
+        "name": name,
         "folder": "server",
         "schema": "schema.toml",
-        "quorum": min(count, max(3 if plan.aggregation == SECURE else 1, count // 2)),
+        "quorum": min(count, max(SMALLEST_GROUP if plan.aggregation == SECURE else 1, count // 2)),
         "start_seconds": 600.0,
         "round_seconds": 60.0,
         "aggregation": plan.aggregation,
@@ -114,9 +210,8 @@ def _federation(plan: Plan, folder: Path, config: Config, keys: dict[str, str]) 
         "largest_weight": 1000.0,
         "test": "test.csv" if plan.schema is None else "",
     }
-    local = set(plan.hosts) <= set(LOOPBACK)
     listen = {
-        "host": "127.0.0.1" if local else "0.0.0.0", "port": plan.port, "certificate": "keys/server.pem",
+        "host": _listens(plan.hosts), "port": plan.port, "certificate": "keys/server.pem",
         "key": "keys/server.key", "database": "", "health_port": 0,
     }  # fmt: skip
     text = tomli_w.dumps({"federation": federation, "listen": listen, **_run_settings(config)})

@@ -6,6 +6,7 @@ own key, whose public half stands in federation.toml. Who has an authority uses 
 """
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,6 +22,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from fedspd.errors import InputError
 
 LOOPBACK = ("127.0.0.1", "localhost")
+LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+HOST = re.compile(rf"(?=.{{1,253}}\Z)({LABEL}\.)*(?=.*[A-Za-z-]){LABEL}")  # the last part is no number
 CLOCK_SKEW = timedelta(hours=1)  # machines of a federation do not agree on the time to the second
 NOT_A_USE = dict.fromkeys(
     ["content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only"],
@@ -66,8 +69,25 @@ def write_private_key(file: Path) -> None:
         The file is readable by its owner alone. One that exists is never overwritten.
     """
     _refuse_existing(file)
-    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"expected a place for the key {file}, got: {error.strerror}; name another one.") from None
     _write(file, new_key().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()), 0o600)
+
+
+def check_host(host: str) -> None:
+    """Refuse what cannot be a server's name or address."""
+    try:
+        ip_address(host)
+        fits = "%" not in host  # a scope means something on one machine only
+    except ValueError:
+        fits = HOST.fullmatch(host) is not None
+    if not fits:
+        raise InputError(
+            f"expected a host: an IP address or a name of ASCII letters, digits, dots and hyphens, got {host!r}; "
+            "change --host, and write other alphabets in their xn-- form."
+        )
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:
@@ -142,5 +162,13 @@ def _refuse_existing(*files: Path) -> None:
 
 def _write(file: Path, content: bytes, mode: int) -> None:
     # O_EXCL refuses a file that appeared since the check; the mode is set before anything is in the file.
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
-        stream.write(content)
+    try:
+        opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    except OSError as error:
+        raise InputError(f"expected a place for {file}, got: {error.strerror}; name another one.") from None
+    try:
+        with os.fdopen(opened, "wb") as stream:
+            stream.write(content)
+    except BaseException:
+        file.unlink()  # half a key would be taken for one that was spoiled
+        raise

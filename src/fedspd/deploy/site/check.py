@@ -14,8 +14,8 @@ from fedspd.data import read_schema, read_table
 from fedspd.data.quality import oddities
 from fedspd.deploy.flower import require_flower
 from fedspd.deploy.protocol.identity import read_identity, read_members
-from fedspd.deploy.site.settings import Site, read_site
-from fedspd.deploy.site.spending import Spending
+from fedspd.deploy.site.settings import Server, Site, read_site
+from fedspd.deploy.site.spending import Session, Spending
 from fedspd.deploy.site.store import Store
 from fedspd.errors import InputError
 
@@ -47,6 +47,8 @@ def check_site(path: Path) -> Iterator[Checked]:
             yield Checked(True, what, look(site))
         except InputError as error:
             yield Checked(False, what, str(error))
+        except OSError as error:
+            yield Checked(False, what, f"expected a file that can be used, got '{error}'; mend it.")
 
 
 def _versions(site: Site) -> str:
@@ -113,7 +115,7 @@ def _ledger(site: Site) -> str:
     if site.budget is None:
         return "none: the site calls its records unprotected"
     with Store(site.path("store")) as store, store.turn():
-        spending = Spending(site, store, lambda line: None)
+        spending = Spending(site, store, Session(), lambda line: None)
         try:
             spent, rows = spending.total(), spending.ledger.head.rows
         finally:
@@ -124,9 +126,7 @@ def _ledger(site: Site) -> str:
 
 
 def _certificate(site: Site) -> str:
-    if site.server is None:
-        raise InputError("expected a [server] with its address, got none; add it.")
-    path = site.folder / site.server.authority
+    path = site.folder / _server(site).authority
     try:
         found = x509.load_pem_x509_certificates(path.read_bytes())
     except (OSError, ValueError) as error:
@@ -137,16 +137,21 @@ def _certificate(site: Site) -> str:
     return f"{path.name} holds for {days} days" + ("; ask for the next one soon" if days < SOON else "")
 
 
+def _server(site: Site) -> Server:
+    if site.server is None:
+        raise InputError("expected a [server] with its address, got none; add it.")
+    return site.server
+
+
 def _connection(site: Site) -> str:
-    assert site.server is not None
-    address = site.server.address
+    address, authority = _server(site).address, _server(site).authority
     try:
-        context = ssl.create_default_context(cafile=str(site.folder / site.server.authority))
+        context = ssl.create_default_context(cafile=str(site.folder / authority))
         answer = httpx.get(f"https://{address}/v1/control/", verify=context, timeout=10.0)
-    except (httpx.HTTPError, OSError, ssl.SSLError, httpx.InvalidURL) as error:
+    except (httpx.HTTPError, OSError, ValueError, httpx.InvalidURL) as error:
         raise InputError(
             f"expected the server at {address}, got '{error}'; is it running, and the way to it open?"
         ) from None
     if (answer.status_code, answer.text) != (404, "not here"):
         raise InputError(f"expected a fedspd server at {address}, got another one (HTTP {answer.status_code}).")
-    return f"{address} answers, and its certificate is signed by {site.server.authority}"
+    return f"{address} answers, and its certificate is signed by {authority}"

@@ -48,9 +48,9 @@ class Server:
 class Limits:
     """What a message may take, and what is kept of the log."""
 
-    seconds: float = setting(300.0, "an answer that takes longer is given up", above=0)
-    memory_mb: int = setting(8192, "memory of the process that reads the records", at_least=256)
-    log_mb: int = setting(10, "the log starts anew at this size; five old ones are kept", at_least=1)
+    seconds: float = setting(300.0, "an answer that takes longer is given up", above=0, at_most=86400)
+    memory_mb: int = setting(8192, "memory of the process that reads the records", at_least=256, at_most=10**9)
+    log_mb: int = setting(10, "the log starts anew at this size; five old ones are kept", at_least=1, at_most=1024)
     health_port: int = setting(
         0, "port of 127.0.0.1 with a health line and /metrics; 0: none", at_least=0, at_most=65535
     )
@@ -118,7 +118,13 @@ class Site:
     @property
     def witness(self) -> Path | None:
         """Where the ledger's head is remembered a second time."""
-        return self.folder / self.place.witness if self.place.witness else None
+        return (self.folder / self.place.witness).resolve() if self.place.witness else None
+
+
+def _check_paths(place: Place) -> None:
+    for key, value in vars(place).items():
+        if isinstance(value, str) and not value.isprintable():
+            raise InputError(f"site.{key} must be a path of printable characters, got {value!r}; name another one.")
 
 
 def read_site(path: Path | str) -> Site:
@@ -139,5 +145,6 @@ def read_site(path: Path | str) -> Site:
     if allowance is not None and place.unprotected:
         raise InputError(f"{path} has a [budget] and says site.unprotected = true; leave out one of the two.")
     check_name(place.name)
+    _check_paths(place)
     limits, policy = sections.get("limits", Limits()), sections.get("policy", Policy())
     return Site(path.resolve().parent, place, allowance, policy, sections.get("server"), limits)
