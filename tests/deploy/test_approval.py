@@ -60,7 +60,7 @@ def test_a_yes_is_for_the_terms_that_were_shown_and_for_no_others(tmp_path: Path
 def test_a_yes_is_for_one_run_and_a_second_proposal_after_the_first_charge_is_refused(tmp_path: Path) -> None:
     made = federation(tmp_path, site={"policy.ask": True, "budget.epsilon": 4.0})
     made.tell(0, Enter(made.terms(run="wards-1.1").text))
-    answer_question(made.sites[0], *waiting(made.sites[0], None))
+    answer_question(made.sites[0], waiting(made.sites[0], None)[0])
     play(made, made.enter(run="wards-1.1"))
     refusal = made.tell(0, Enter(made.terms(run="wards-1.2").text))
     assert isinstance(refusal, Refused)
@@ -98,7 +98,7 @@ def test_a_schema_that_changes_in_mid_run_stops_the_site(tmp_path: Path) -> None
 def test_other_terms_under_a_confirmed_name_are_asked_anew(change: dict[str, Any], tmp_path: Path) -> None:
     made = federation(tmp_path, site={"policy.ask": True})
     made.tell(0, Enter(made.terms(run="wards-1.1").text))
-    answer_question(made.sites[0], *waiting(made.sites[0], None))
+    answer_question(made.sites[0], waiting(made.sites[0], None)[0])
     refusal = made.tell(0, Enter(made.terms(run="wards-1.2", **change).text))
     assert isinstance(refusal, Waiting)
     assert made.charges() == 0
