@@ -83,7 +83,8 @@ def test_code_that_a_server_sends_is_never_run_at_a_site(kind: str, tmp_path: Pa
         assert not loot.exists()
         for answer in answers:
             assert "runs no code that a server sends" in answer.read_text()
-        assert made.log("site-0site.toml").count("refused a message that is not of fedspd") == 2
+        for log in (made.log("site-0site.toml"), (home / "site.log").read_text()):
+            assert log.count("refused a message that is not of fedspd") == 2
         assert made.charges(0) == 0
         assert made.processes["site-0site.toml"].poll() is None, "and it goes on"
 

@@ -176,6 +176,20 @@ def test_a_run_whose_sites_are_all_gone_stops_in_time_and_goes_on_when_they_are_
     assert [two.charges(place) for place in (0, 1)] == [31, 31]
 
 
+def test_with_its_messages_in_a_database_a_server_that_is_killed_goes_on_too(two: Live) -> None:
+    change(two.file, {"run.rounds": 30, "listen.database": "messages.sqlite"})
+    two.server()
+    two.sites()
+    two.await_round(2)
+    two.kill("server")
+    assert (two.folder / "messages.sqlite").stat().st_size > 0
+    assert (two.folder / "messages.sqlite").stat().st_mode & 0o077 == 0
+    two.server(name="again")
+    assert two.await_end(120, "again") == 0, two.log("again")
+    two.require_books("server")
+    assert [two.charges(place) for place in (0, 1)] == [31, 31]
+
+
 def test_a_killed_site_is_let_in_again_by_itself_and_one_that_is_ended_at_once(two: Live) -> None:
     two.server()
     two.site(0)

@@ -23,7 +23,7 @@ from fastapi import FastAPI, HTTPException, Request
 from flwr.app import Message
 from flwr.app.message import remove_content_from_message
 from flwr.common.constant import NOOP_ACCOUNT_NAME, NOOP_FLWR_AID, SubStatus
-from flwr.proto.fleet_pb2 import PullMessagesRequest, PushMessagesRequest
+from flwr.proto.fleet_pb2 import ActivateNodeRequest, PullMessagesRequest, PushMessagesRequest
 from flwr.proto.message_pb2 import ObjectTree
 from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME, NOOP_FEDERATION_ID, TaskType
 from flwr.supercore.error import http_error_translator
@@ -85,6 +85,8 @@ class Link:
         _, factory = get_objectstore_linkstate_factories(database, get_federation_manager(is_simulation=False))
         self._state = factory.state()
         self.names = {self._registered(key.raw): name for name, key in members.items()}
+        for node in self.names:  # a database may still call those connected that were so when this process last ended
+            self._state.deactivate_node(node)
         self._mail: dict[int, asyncio.Semaphore] = {}
         self._arriving: list[Message] = []  # heads of answers, whose content is still under way
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -180,8 +182,11 @@ class Link:
         whole.metadata.__dict__["_message_id"] = number
         return whole
 
+    def _node(self, key: bytes) -> int | None:
+        return self._state.get_node_id_by_public_key(key)
+
     def _registered(self, key: bytes) -> int:
-        found = self._state.get_node_id_by_public_key(key)
+        found = self._node(key)
         return self._state.create_node(NOOP_FLWR_AID, NOOP_ACCOUNT_NAME, key, 0) if found is None else found
 
     def _begin_run(self) -> None:
@@ -222,6 +227,8 @@ class Link:
         if not isinstance(asked, ProtobufMessage):
             raise HTTPException(400, "expected a call of Flower's Fleet API")
         await run_in_threadpool(authenticate_node, request)
+        if isinstance(asked, ActivateNodeRequest) and self._node(asked.public_key) not in self.names:
+            raise HTTPException(401, "this key is not in federation.toml")  # any more: a database may still know it
         if isinstance(asked, PushMessagesRequest):
             senders = {message.metadata.src_node_id for message in asked.messages_list}
             if senders != {asked.node.node_id}:

@@ -51,21 +51,25 @@ def serve_site(path: Path, say: Callable[[str], None]) -> None:
         say(f"{site.name}: key {identity.public.fingerprint}, server {site.server.address}. End it with Ctrl-C.")
         try:
             while True:
-                _next(connection, worker, health, say)
+                _next(connection, worker, health, say, log.warning)
         except Ended:
             pass
         except KeyboardInterrupt:
             say("ended; the site's store and ledger are as they should be, start it again at any time.")
 
 
-def _next(connection: Connection, worker: Worker, health: Health, say: Callable[[str], None]) -> None:
-    """Wait for a message and answer it."""
+def _next(
+    connection: Connection, worker: Worker, health: Health, say: Callable[[str], None], warn: Callable[[str], None]
+) -> None:
+    """Wait for a message and answer it; what the worker never sees is logged here."""
     try:
         message = connection.receive()
         if message is None:
             return
         begin = time.monotonic()
         reply, response = answer_to(message, worker.answer)
+        if response.content is None:
+            warn(response.line)
         connection.reply(reply)
     except Rejected as error:
         say(f"{time.strftime('%H:%M:%S')} not delivered, the server did not take it: {error}")
