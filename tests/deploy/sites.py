@@ -19,10 +19,10 @@ from fedspd.deploy.server.checkpoint import Checkpoint, Member, load
 from fedspd.deploy.server.enroll import terms_of
 from fedspd.deploy.server.run import Server
 from fedspd.deploy.server.settings import RunSettings, parse_federation
+from fedspd.deploy.setup.join import join
 from fedspd.deploy.setup.keys import write_private_key
 from fedspd.deploy.setup.kit import members_text
 from fedspd.deploy.site.client import HERE, Client
-from fedspd.deploy.site.join import join
 from fedspd.deploy.site.settings import read_site
 from fedspd.deploy.site.store import Store
 from fedspd.experiment import Run

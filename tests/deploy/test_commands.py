@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedspd.deploy.setup.init import write_federation
-from fedspd.deploy.site.join import join
+from fedspd.deploy.setup.join import join
 from fedspd.deploy.site.settings import Limits, read_site
 from fedspd.deploy.site.worker import Worker
 from fedspd.errors import InputError

@@ -23,12 +23,13 @@ from fedspd.deploy.flower import TESTED
 from fedspd.deploy.protocol import terms
 from fedspd.deploy.protocol.identity import read_identity
 from fedspd.deploy.protocol.messages import VERSION
-from fedspd.deploy.server import link
+from fedspd.deploy.server import door, link
 from fedspd.deploy.server import settings as federation_settings
+from fedspd.deploy.setup import check
 from fedspd.deploy.setup.init import MOST_SITES
-from fedspd.deploy.site import check, connection
+from fedspd.deploy.setup.join import join
+from fedspd.deploy.site import connection
 from fedspd.deploy.site import settings as site_settings
-from fedspd.deploy.site.join import join
 from fedspd.deploy.site.settings import PROVED
 from fedspd.errors import InputError
 from tests.deploy.live import FEDSPD, Live, unpacked
@@ -103,7 +104,7 @@ def test_the_numbers_that_the_pages_name_are_those_of_the_code() -> None:
         f"let in after at most some {2 * connection.HEARTBEAT_SECONDS:g} seconds",
         f"with pauses of up to {connection.LONGEST_PAUSE:g} seconds",
         f"tries again every {connection.LONGEST_PAUSE:g} seconds",
-        f"A call may have {link.MOST_BYTES // 2**20} MiB",
+        f"A call may have {door.MOST_BYTES // 2**20} MiB",
         f"writes up to {MOST_SITES} sites",
         f"from {check.SOON} days before its end",
         f"a version of their own, now {VERSION}.",
@@ -111,7 +112,7 @@ def test_the_numbers_that_the_pages_name_are_those_of_the_code() -> None:
         f"Flower {' or '.join(TESTED)} only",
     ):
         assert sentence in text, sentence
-    assert len(link.CALLS) == 8, "the pages say eight"
+    assert len(door.CALLS) == 8, "the pages say eight"
 
 
 class Refused(NamedTuple):

@@ -17,11 +17,11 @@ import pytest
 from fedspd.deploy.protocol.identity import read_identity, read_members
 from fedspd.deploy.server.settings import read_federation
 from fedspd.deploy.setup.change import add_key, renew, switch
+from fedspd.deploy.setup.check import check_site
 from fedspd.deploy.setup.init import Plan, write_federation
+from fedspd.deploy.setup.join import join
 from fedspd.deploy.setup.keys import Certificates, write_private_key
 from fedspd.deploy.setup.kit import FILES
-from fedspd.deploy.site.check import check_site
-from fedspd.deploy.site.join import join
 from fedspd.deploy.site.settings import read_site
 from fedspd.errors import InputError
 from tests.deploy.live import unpacked

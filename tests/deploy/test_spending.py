@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from fedspd.deploy.protocol.messages import Close, Closed, Enter, Hello, Measure, Refused, Reply
+from fedspd.deploy.setup.join import join
 from fedspd.deploy.site import local
-from fedspd.deploy.site.join import join
 from fedspd.deploy.site.records import Records
 from fedspd.deploy.site.respond import respond
 from fedspd.deploy.site.spending import Session, Spending

@@ -212,7 +212,7 @@ def report(file: FederationFile, settings: Changes = None, as_json: AsJson = Fal
 def join(file: SiteFile) -> None:
     """Once, at a site: make its ledger and store, and its key where it has none."""
     _require_flower()
-    from fedspd.deploy.site.join import join as join_federation
+    from fedspd.deploy.setup.join import join as join_federation
 
     join_federation(file, say)
 
@@ -220,7 +220,7 @@ def join(file: SiteFile) -> None:
 def check(file: SiteFile, as_json: AsJson = False) -> None:
     """Look at everything that must be right at a site, before any run; nothing is spent."""
     _require_flower()
-    from fedspd.deploy.site.check import check_site
+    from fedspd.deploy.setup.check import check_site
     from fedspd.results import to_json
 
     found = []

@@ -7,8 +7,6 @@ out or takes in code.
 """
 
 import asyncio
-import socket
-import ssl
 import threading
 import time
 from collections.abc import Iterable
@@ -43,23 +41,14 @@ from google.protobuf.message import Message as ProtobufMessage
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
-from starlette.responses import PlainTextResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import Response
 
 from fedspd.deploy.protocol.identity import Members
+from fedspd.deploy.server.door import OnlyFleet, require_certificate, require_free
 from fedspd.deploy.server.settings import Listen
 from fedspd.errors import InputError
 
-CALLS = frozenset(
-    f"/v1/fleet/{call}"
-    for call in (
-        "activate-node", "deactivate-node", "send-node-heartbeat", "pull-messages", "push-messages", "pull-object",
-        "push-object", "confirm-message-received",
-    )
-)  # fmt: skip
-"""What a site may call. Not `get-fab` and `get-run`, which are for code, nor what registers and unregisters."""
 HOLD_SECONDS = 10.0  # a site's call for messages is answered when there is one, or after this time
-MOST_BYTES = 64 * 2**20  # of a call
 MOST_OBJECTS = 8  # of a message; ours have three
 RUN_HEARTBEAT_SECONDS = 10.0
 START_SECONDS = 30.0
@@ -98,8 +87,8 @@ class Link:
         ]
 
     def __enter__(self) -> Self:
-        _require_certificate(self.home / self.listen.certificate, self.home / self.listen.key)
-        _require_free(self.listen)
+        require_certificate(self.home / self.listen.certificate, self.home / self.listen.key)
+        require_free(self.listen)
         self._begin_run()
         for thread in self._threads:
             thread.start()
@@ -266,18 +255,6 @@ class Link:
             self._state.acknowledge_task_heartbeat(self._task)
 
 
-class OnlyFleet:
-    """Everything but the calls of a site ends here, before anything of Flower's sees it."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a call on, or answer that it is not here."""
-        answer = _refusal(scope) if scope["type"] == "http" else PlainTextResponse("not here", 404)
-        await (self.app(scope, receive, send) if answer is None else answer(scope, receive, send))
-
-
 def _objects(tree: ObjectTree) -> int:
     """How many parts a message has, counted no further than matters."""
     return sum(1 for _ in islice(iterate_object_tree(tree), MOST_OBJECTS + 1))
@@ -285,36 +262,3 @@ def _objects(tree: ObjectTree) -> int:
 
 def _expired(message: Message) -> bool:
     return message.metadata.created_at + message.metadata.ttl < time.time()
-
-
-def _refusal(scope: Scope) -> PlainTextResponse | None:
-    if scope["path"] not in CALLS or scope["method"] != "POST":
-        return PlainTextResponse("not here", 404)
-    length = dict(scope["headers"]).get(b"content-length", b"")
-    if not length.isdigit():
-        return PlainTextResponse("a call must say how long it is", 411)
-    return PlainTextResponse("too long", 413) if int(length) > MOST_BYTES else None
-
-
-def _require_certificate(certificate: Path, key: Path) -> None:
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
-        raise InputError(
-            f"expected the server's certificate {certificate} with its key {key}, got '{error.strerror or error}'; "
-            "`fedspd deploy init` and `fedspd deploy renew` make them."
-        ) from None
-
-
-def _require_free(listen: Listen) -> None:
-    """Say who may be in the way, before uvicorn ends the process."""
-    try:
-        family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
-        with socket.socket(family) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((listen.host, listen.port))
-    except OSError as error:
-        raise InputError(
-            f"expected a free port for the sites, got {listen.host}:{listen.port} ({error.strerror}); another server "
-            "may be running: `fedspd deploy stop`, or name another listen.port."
-        ) from None

@@ -1,6 +1,5 @@
 """A site answers a server: every release is allowed, paid for and remembered before it is sent."""
 
-import hashlib
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import lru_cache
@@ -21,7 +20,7 @@ from fedspd.deploy.site.policy import Refusal, check_ask, check_terms
 from fedspd.deploy.site.records import Records
 from fedspd.deploy.site.settings import Site
 from fedspd.deploy.site.spending import MOMENTS, Entered, Session, Spending
-from fedspd.deploy.site.store import Run, Store, Stored
+from fedspd.deploy.site.store import Run, Store, Stored, digest_of_ask
 from fedspd.errors import InputError
 from fedspd.experiment import Agreed
 from fedspd.privacy.accounting import Event
@@ -296,10 +295,3 @@ class Client:
 def agreed_on(terms: str, schema: Schema) -> Agreed[Any]:
     """Method and plan of a run, derived once."""
     return read_terms(terms).agreed(schema)
-
-
-def digest_of_ask(ask: Any) -> str:
-    """A short name of what a round is asked with; masks do not belong to it."""
-    arrays = (np.ascontiguousarray(array, "<f8").tobytes() for array in (ask.weights, ask.mean, ask.deviation))
-    head = f"{ask.terms} {ask.round} {ask.acknowledged} ".encode()
-    return hashlib.blake2b(head + b"".join(arrays), digest_size=16).hexdigest()

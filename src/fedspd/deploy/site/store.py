@@ -4,13 +4,16 @@ It holds nothing un-noised, unless a site that needs no protection runs a method
 """
 
 import fcntl
+import hashlib
 import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
+
+import numpy as np
 
 from fedspd.errors import InputError
 
@@ -234,3 +237,10 @@ class Store:
         """Remember the secrets of a masked round; those of other rounds and attempts are forgotten."""
         self._connection.execute("DELETE FROM secrets WHERE run = ?", (run,))
         self._connection.execute("INSERT INTO secrets VALUES (?, ?, ?, ?)", (run, round, attempt, content))
+
+
+def digest_of_ask(ask: Any) -> str:
+    """A short name of what a round is asked with; masks do not belong to it."""
+    arrays = (np.ascontiguousarray(array, "<f8").tobytes() for array in (ask.weights, ask.mean, ask.deviation))
+    head = f"{ask.terms} {ask.round} {ask.acknowledged} ".encode()
+    return hashlib.blake2b(head + b"".join(arrays), digest_size=16).hexdigest()
