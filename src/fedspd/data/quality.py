@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedspd.data.schema import Categorical, Schema
-from fedspd.data.tabular import read_cells
+from fedspd.data.tabular import number_of, read_cells
 
 
 class Oddities(NamedTuple):
@@ -30,14 +30,7 @@ def _odd(cells: tuple[str, ...], column: object) -> Oddities:
     empty = sum(not cell for cell in stripped)
     if isinstance(column, Categorical):
         return Oddities(empty, 0, 0, sum(bool(cell) and cell not in column.levels for cell in stripped))
-    numbers = np.array([_number(cell) for cell in stripped if cell])
+    numbers = np.array([number_of(cell) for cell in stripped if cell])
     readable = numbers[np.isfinite(numbers)]
     outside = int(((readable < column.lower) | (readable > column.upper)).sum())  # pyright: ignore[reportAttributeAccessIssue]
     return Oddities(empty, len(numbers) - len(readable), outside, 0)
-
-
-def _number(cell: str) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        return float("nan")

@@ -129,7 +129,7 @@ def _places(path: str | Path, header: list[str], schema: Schema) -> dict[str, in
 def _parsed(column: tuple[str, ...], declared: Numeric | Categorical) -> np.ndarray:
     if isinstance(declared, Categorical):
         return _codes(column, declared.levels)
-    values = np.array([_number(cell) for cell in column])
+    values = np.array([number_of(cell) for cell in column])
     return np.where(np.isfinite(values), values, np.nan)
 
 
@@ -138,7 +138,8 @@ def _codes(column: tuple[str, ...], levels: tuple[str, ...]) -> np.ndarray:
     return np.array([codes.get(cell.strip(), -1) for cell in column])
 
 
-def _number(cell: str) -> float:
+def number_of(cell: str) -> float:
+    """A cell as a number; not a number where it is none."""
     try:
         return float(cell)
     except ValueError:
