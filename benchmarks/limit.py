@@ -45,11 +45,11 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 from benchmarks.speed import many_clients
 from fedspd.algorithms import FedSPDPublished
 from fedspd.engine import Simulation, simulate
-from fedspd.engine.books import Books
-from fedspd.engine.compiled.session import installed, session
+from fedspd.engine.jax_engine.session import installed, session
+from fedspd.engine.numpy_engine import PART, draw
+from fedspd.engine.participation import plan_rounds
 from fedspd.engine.round import Played
-from fedspd.engine.simulate import PART, draw
-from fedspd.engine.turns import turns
+from fedspd.engine.spending import Spending
 from fedspd.problem import Objective
 from fedspd.typing import Batches
 
@@ -303,13 +303,13 @@ def compiled(simulation: Simulation) -> Callable[[], Any]:
     import jax
     import jax.numpy as jnp
 
-    from fedspd.engine.compiled.lanes import make_lane, shape_of
-    from fedspd.engine.compiled.program import all_rounds
+    from fedspd.engine.jax_engine.inputs import make_inputs, program_key
+    from fedspd.engine.jax_engine.program import all_rounds
 
     shards = simulation.shards
-    shape = shape_of(simulation, shards.features.dtype, False)
-    played = list(turns(simulation, Books(simulation.plan, shards.clients, None, False)))
-    lane = jax.tree.map(jnp.asarray, make_lane(simulation, played, shape, base=0, test=0, drawn=None))
+    shape = program_key(simulation, shards.features.dtype, False)
+    played = list(plan_rounds(simulation, Spending(simulation.plan, shards.clients, None, False)))
+    lane = jax.tree.map(jnp.asarray, make_inputs(simulation, played, shape, base=0, test=0, drawn=None))
     inputs = lane, jnp.asarray(shards.features), jnp.asarray(shards.labels)
     program = jax.jit(partial(all_rounds, shape)).lower(*inputs).compile()
     return lambda: jax.block_until_ready(program(*inputs))
@@ -333,7 +333,7 @@ def numpy_profile(simulation: Simulation) -> Iterator[tuple[str, float]]:
         with threadpool_limits(1, "blas"):
             yield map
 
-    engine = sys.modules["fedspd.engine.simulate"]
+    engine = sys.modules["fedspd.engine.numpy_engine"]
     names = ("_records", "draw", "gathered", "play", "joined", "scatter")
     places = [(engine, name) for name in names] + [(Objective, "gradient"), (engine, "gather")]
     with ExitStack() as patches:
@@ -357,7 +357,7 @@ def numpy_profile(simulation: Simulation) -> Iterator[tuple[str, float]]:
     yield "steps on the weights, dual, noise", found["play"] - found["gradient"]
     tables = sum(found.get(name, 0.0) for name in ("gather", "joined", "scatter"))
     yield "states and replies from and to tables", tables
-    yield "participants, books, merge, start", whole - found["draw"] - found["gathered"] - found["play"] - tables
+    yield "participants, spending, merge, start", whole - found["draw"] - found["gathered"] - found["play"] - tables
     yield "all", whole
 
 
@@ -369,7 +369,7 @@ def jax_profile(simulation: Simulation) -> Iterator[tuple[str, float]]:
     import jax
     import jax.numpy as jnp
 
-    from fedspd.engine.compiled import draws, program
+    from fedspd.engine.jax_engine import draws, program
 
     def first_records(keys: Any, sizes: Any, count: int) -> Any:
         return jnp.broadcast_to(jnp.arange(count, dtype=jnp.int32), (len(sizes), count))

@@ -23,7 +23,7 @@ import numpy as np
 from fedspd.algorithms import FedSPD
 from fedspd.data import open_shards, prepare, write_shards
 from fedspd.engine import Simulation, simulate
-from fedspd.privacy import WITHOUT_REPLACEMENT, Sampling, plan_proved
+from fedspd.privacy import WITHOUT_REPLACEMENT, RecordSampling, plan_proved
 from fedspd.problem import L1, Objective, Softmax
 
 RECORDS, STEPS, BATCH, BLOCK = 32, 5, 4, 1 << 18
@@ -51,7 +51,7 @@ def measure(folder: Path, clients: int, participants: int, rounds: int) -> dict[
     """The simulation itself; the first round, which meets an empty cache, is given apart."""
     shards = open_shards(folder, clients)
     _, test = prepare(scaling="min-max", row_norm=1.0)
-    sampling = Sampling(WITHOUT_REPLACEMENT, BATCH, STEPS, GAMMA / (GAMMA + RHO))
+    sampling = RecordSampling(WITHOUT_REPLACEMENT, BATCH, STEPS, GAMMA / (GAMMA + RHO))
     plan = plan_proved(3.0, 1e-6, sampling, np.asarray(shards.sizes), MOST)
     algorithm = FedSPD(Objective(Softmax(2), L1(1e-2 / clients), 1.0), clients, RHO, STEPS, GAMMA, row_norm=1.0)
     simulation = Simulation(

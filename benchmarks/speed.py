@@ -30,11 +30,11 @@ import numpy as np
 
 from fedspd import config
 from fedspd.algorithms import FedSPDPublished
+from fedspd.assemble import prepare_experiment
+from fedspd.assemble.engines import compiled
 from fedspd.data import Shards
 from fedspd.engine import Simulation, simulate
-from fedspd.engine.compiled.session import installed
-from fedspd.experiment import prepare_experiment
-from fedspd.experiment.engines import compiled
+from fedspd.engine.jax_engine.session import installed
 from fedspd.privacy import PublishedPlan
 
 FIGURES = Path(__file__).with_name("figures.json")

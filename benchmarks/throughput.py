@@ -16,10 +16,10 @@ from statistics import median
 import numpy as np
 
 from fedspd import config
+from fedspd.assemble import prepare_experiment
+from fedspd.assemble.many import run_many
 from fedspd.engine import Simulation
-from fedspd.engine.compiled.session import session
-from fedspd.experiment import prepare_experiment
-from fedspd.experiment.many import run_many
+from fedspd.engine.jax_engine.session import session
 
 EPSILONS = (0.1, 1.0, 3.0)
 PENALTIES = tuple(np.geomspace(0.01, 10, 7).tolist())
@@ -44,15 +44,17 @@ def device_seconds(simulations: list[Simulation], repeats: int) -> tuple[float, 
     with session():
         import jax
 
-        from fedspd.engine.books import Books
-        from fedspd.engine.compiled.lanes import make_lane, shape_of
-        from fedspd.engine.compiled.program import run_and_measure
-        from fedspd.engine.turns import turns
+        from fedspd.engine.jax_engine.inputs import make_inputs, program_key
+        from fedspd.engine.jax_engine.program import run_and_measure
+        from fedspd.engine.participation import plan_rounds
+        from fedspd.engine.spending import Spending
 
         first = simulations[0]
-        shape = shape_of(first, np.float32, handed_in=False)
+        shape = program_key(first, np.float32, handed_in=False)
         lanes = [
-            make_lane(one, list(turns(one, Books(one.plan, one.shards.clients, None, False))), shape, 0, 0, None)
+            make_inputs(
+                one, list(plan_rounds(one, Spending(one.plan, one.shards.clients, None, False))), shape, 0, 0, None
+            )
             for one in simulations
         ]
         stacked = jax.device_put(jax.tree.map(lambda *arrays: np.stack(arrays), *lanes))

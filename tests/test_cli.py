@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 from fedspd import config as configuration
+from fedspd.config import describe
 from fedspd.privacy.ledger import verify
 from fedspd.results import COLUMNS
-from fedspd.settings import describe
 from tests.command import SCRIPT, Finished, environment, run_all
 
 SMALL = ("--set", "run.rounds=3", "--set", "metrics.criterion=false")

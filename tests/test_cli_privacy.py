@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from fedspd.cli.events import Sampling, event_of
+from fedspd.cli.events import SamplingKind, event_of
 from fedspd.cli.privacy import register
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import FixedSize, Gaussian
@@ -239,6 +239,6 @@ def _given(options: tuple[str, ...]) -> dict[str, Any]:
     }  # fmt: skip
     for flag, text in zip(options[::2], options[1::2], strict=True):
         name = flag.removeprefix("--").replace("-", "_")
-        kinds = {"sampling": Sampling, "records": int, "drawn": int}
+        kinds = {"sampling": SamplingKind, "records": int, "drawn": int}
         values[name] = kinds.get(name, float)(text)
     return values

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedspd.config import load, parse, parse_override, presets
+from fedspd.config.sections import SECTIONS, Config, describe
 from fedspd.errors import InputError
-from fedspd.settings import SECTIONS, Config, describe
 
 KEYS = [(section, key) for section, kind in SECTIONS.items() for key in fields(kind)]
 

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import pytest
 
 import fedspd
-from fedspd import config
 from fedspd.algorithms import Algorithm
+from fedspd.config import describe
+from fedspd.config.sections import SECTIONS
 from fedspd.results import COLUMNS
-from fedspd.settings import describe
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "fedspd"
@@ -224,7 +224,7 @@ def test_every_test_and_every_planted_bug_that_the_documents_name_exists() -> No
 
 def test_every_setting_that_a_page_names_exists() -> None:
     known = {name for name, _, _ in describe()}
-    named = re.compile(rf"(?:`|--set |\")((?:{'|'.join(config.SECTIONS)})\.(?!png|md|query|settle|merge)[a-z_]+)")
+    named = re.compile(rf"(?:`|--set |\")((?:{'|'.join(SECTIONS)})\.(?!png|md|query|settle|merge)[a-z_]+)")
     for page, path in PAGES.items():
         unknown = set(named.findall(path.read_text())) - known - {"run.round"}  # a mistake on purpose
         assert not unknown, f"{page} names settings that do not exist: {sorted(unknown)}"

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from fedspd import InputError, config, run
-from fedspd.engine.compiled.session import installed
-from fedspd.experiment import prepare_experiment
-from fedspd.experiment.engines import ACCELERATORS, pick_engine
-from fedspd.experiment.many import run_many
+from fedspd.assemble import prepare_experiment
+from fedspd.assemble.engines import ACCELERATORS, pick_engine
+from fedspd.assemble.many import run_many
+from fedspd.engine.jax_engine.session import installed
 from fedspd.privacy.ledger import Ledger
 from tests.command import SCRIPT, environment, run_all, run_script
 

@@ -14,7 +14,7 @@ from fedspd import InputError
 from fedspd.algorithms import METHODS, Method
 from fedspd.algorithms.base import draws_shape
 from fedspd.algorithms.registry import EXACT, ONE_GD, ONE_SGD, SEVERAL, Printed
-from fedspd.experiment import Experiment, prepare_experiment
+from fedspd.assemble import Experiment, prepare_experiment
 from fedspd.typing import Batches
 from tests.algorithms.neighbors import Shard, hides_state
 from tests.studies.test_methods import NEEDED, settings

@@ -31,7 +31,7 @@ from fedspd.algorithms import (
 )
 from fedspd.engine import simulate, stream
 from fedspd.engine.round import play
-from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, Sampling, gaussian, plan_proved
+from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling, gaussian, plan_proved
 from fedspd.privacy.accounting import FixedSize, spent
 from fedspd.problem import Objective, Softmax, Unregularized
 from fedspd.typing import Query, Release
@@ -161,7 +161,7 @@ def uses_are_undercharged(blocks: int) -> bool:
     blank = Shard(np.zeros((9, 3)), np.zeros(9, int))
     first, second = (blank.with_record(0, np.eye(3)[0], label) for label in (0, 1))
     moved = np.linalg.norm(banded(3, turns) @ differences(algorithm, first, second, np.zeros((turns, 3, 2))))
-    charged = Sampling(WHOLE_SHARD, blocks=blocks).charges(turns)
+    charged = RecordSampling(WHOLE_SHARD, blocks=blocks).charges(turns)
     return bool(moved > sqrt(charged) * algorithm.sensitivity(1, 9.0) * (1 + 1e-9))
 
 
@@ -178,7 +178,7 @@ def variance_for_deviation(query: Query, scale: Any, normals: Any) -> Release:
 
 def rate_is_wrong(records_claimed: int, records: int = 325, batch: int = 50) -> bool:
     """A plan made for another shard size is caught by the true event's cost."""
-    plan = plan_proved(1.0, 1e-5, Sampling(WITHOUT_REPLACEMENT, batch), np.array([records_claimed]), 20)
+    plan = plan_proved(1.0, 1e-5, RecordSampling(WITHOUT_REPLACEMENT, batch), np.array([records_claimed]), 20)
     true_cost = spent([(FixedSize(float(plan.noise_multipliers[0]), records, batch), 20)], 1e-5)
     return true_cost.epsilon > 1.0
 
@@ -188,7 +188,7 @@ def steps_are_undercharged(contraction: float) -> bool:
 
     So an adversary reaches what it does against one step on as many records.
     """
-    plan = plan_proved(1.0, 1e-5, Sampling(WITHOUT_REPLACEMENT, 10, 5, contraction), np.array([325]), 20)
+    plan = plan_proved(1.0, 1e-5, RecordSampling(WITHOUT_REPLACEMENT, 10, 5, contraction), np.array([325]), 20)
     realized = spent({FixedSize(float(plan.noise_multipliers[0]), 325, 50): 20}, 1e-5).lower_bound
     assert realized is not None
     return realized > 1.0

@@ -17,10 +17,10 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.speed import many_clients
 from fedspd import config
+from fedspd.assemble import prepare_experiment
+from fedspd.assemble.engines import compiled
 from fedspd.engine import Outcome, Simulation, simulate
-from fedspd.engine.compiled.session import installed
-from fedspd.experiment import prepare_experiment
-from fedspd.experiment.engines import compiled
+from fedspd.engine.jax_engine.session import installed
 
 NUMPY, JAX = "numpy", "jax"
 

@@ -1,7 +1,7 @@
 """Private federated learning by primal-dual optimization."""
 
+from fedspd.assemble import Run, run
 from fedspd.errors import InputError
-from fedspd.experiment import Run, run
 
 __version__ = "0.1.0"
 __all__ = ["InputError", "Run", "run"]

@@ -69,7 +69,7 @@ class Private(NamedTuple, Generic[State]):
     value: State
 
 
-class Each(NamedTuple):
+class PerClient(NamedTuple):
     """A part of what a server tells that differs from participant to participant: one row for each, in their order."""
 
     rows: Array

@@ -37,7 +37,7 @@ from fedspd.algorithms import (
 )
 from fedspd.algorithms.base import PerturbsObjective
 from fedspd.engine import Simulation
-from fedspd.privacy import WHOLE_SHARD, Sampling
+from fedspd.privacy import WHOLE_SHARD, RecordSampling
 from fedspd.problem import (
     L1,
     Box,
@@ -184,11 +184,11 @@ def relations(name: str) -> list[str]:
     return ["replace-one", "zero-out"] if "relation" in {field.name for field in fields(algorithm)} else ["replace-one"]
 
 
-def whole_shard(algorithm: Any, sizes: np.ndarray) -> Sampling:
+def whole_shard(algorithm: Any, sizes: np.ndarray) -> RecordSampling:
     """What a plan must know of a method that uses whole shards."""
     law, blocks = algorithm.law, getattr(algorithm, "bands", 1)
     jacobian = algorithm.jacobian(sizes) if isinstance(algorithm, PerturbsObjective) else 0.0
-    return Sampling(WHOLE_SHARD, law=law, jacobian=jacobian, blocks=blocks)
+    return RecordSampling(WHOLE_SHARD, law=law, jacobian=jacobian, blocks=blocks)
 
 
 def small_run(algorithm: Any, plan: Any, rounds: int = 2) -> Simulation:

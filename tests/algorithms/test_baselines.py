@@ -9,10 +9,10 @@ import pytest
 
 from fedspd.algorithms import DPADMM, DPSGD, Constant, FedAvg, FedPD, FedSPD, Huang, SquareRoot
 from fedspd.engine import Simulation, simulate
-from fedspd.engine.books import Books
 from fedspd.engine.draws import NOBODY
-from fedspd.engine.simulate import draw
-from fedspd.engine.turns import choose
+from fedspd.engine.numpy_engine import draw
+from fedspd.engine.participation import choose
+from fedspd.engine.spending import Spending
 from fedspd.errors import InputError
 from fedspd.privacy import WITHOUT_REPLACEMENT, PublishedPlan
 from fedspd.problem import L1, LeastSquares, Objective, Softmax, Unregularized
@@ -37,7 +37,7 @@ def drawn_rounds(run: Simulation) -> list[Round]:
     """Every draw of the run, in the plain implementations' words: no rows that fill up a batch."""
     rounds: list[Round] = []
     for round in range(1, run.rounds + 1):
-        chosen = choose(run, round, Books(run.plan, run.shards.clients, None))
+        chosen = choose(run, round, Spending(run.plan, run.shards.clients, None))
         records, normals = draw(run, round, chosen)
         told: Round = {}
         for place, client in enumerate(chosen.tolist()):

@@ -9,8 +9,8 @@ import pytest
 from array_api_compat import array_namespace
 
 from fedspd.algorithms.base import draws_shape
+from fedspd.engine.client_tables import gather
 from fedspd.engine.round import play
-from fedspd.engine.rows import gather
 from fedspd.privacy import MECHANISMS
 from fedspd.typing import Argmin, Batches, Query, Release
 from tests.algorithms.contract_methods import EXACT, METHODS, Setting, every_method, light, seeds

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedspd.algorithms.base import PerturbsObjective
-from fedspd.algorithms.objective_noise import TWO_RECORDS, perturbed_minimum
+from fedspd.algorithms.parts.objective_noise import TWO_RECORDS, perturbed_minimum
+from fedspd.assemble import prepare_experiment
 from fedspd.engine import simulate
-from fedspd.experiment import prepare_experiment
-from fedspd.privacy import WHOLE_SHARD, ProvedPlan, Sampling, plan_proved
+from fedspd.privacy import WHOLE_SHARD, ProvedPlan, RecordSampling, plan_proved
 from fedspd.privacy.accounting import Laplace
 from fedspd.problem import FlippedLabels, LeastSquares, Loss, Objective, Softmax, SquaredHinge, SquaredL2
 from tests.algorithms.contract_methods import METHODS, Setting, small_run, whole_shard
@@ -71,7 +71,7 @@ def test_a_method_by_name_counts_on_its_own_weights_and_directions(name: str) ->
 def planned(algorithm: Any, dimension: int, directions: int) -> ProvedPlan:
     sizes = np.asarray(small_problem(seed=3, clients=5)[0].sizes)
     counted = whole_shard(algorithm, sizes)
-    sampling = Sampling(
+    sampling = RecordSampling(
         WHOLE_SHARD, law="laplace", jacobian=counted.jacobian, dimension=dimension, directions=directions
     )
     return plan_proved(4.0, 1e-5, sampling, sizes, 2)

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from fedspd.algorithms import FedSPD, FedSPDPublished
 from fedspd.errors import InputError
-from fedspd.privacy import Published
+from fedspd.privacy import PaperFormulas
 from fedspd.problem import (
     L1,
     Box,
@@ -117,7 +117,7 @@ def test_an_adversarial_search_over_neighbors_does_not_exceed_the_bound() -> Non
 
 def test_the_published_method_fails_the_same_replay() -> None:
     """The paper's hidden state: a record drawn in round 1 only still moves later uploads."""
-    formulas = Published(1.0, 1e-4, 0.05, 1, 2, 6, 1.0, diameter=1e4)
+    formulas = PaperFormulas(1.0, 1e-4, 0.05, 1, 2, 6, 1.0, diameter=1e4)
     published = FedSPDPublished(Objective(Softmax(2), Unregularized(), 0.7), 1, 0.05, 1, formulas)
     rng = np.random.default_rng(0)
     shard = random_shard(rng, 8)

@@ -9,10 +9,10 @@ from fedspd.algorithms import FedSPDPublished
 from fedspd.data import Shards, Table, assign
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.batches import gather_batches
-from fedspd.engine.books import Books
-from fedspd.engine.simulate import draw
-from fedspd.engine.turns import choose
-from fedspd.privacy import WITH_REPLACEMENT, WITHOUT_REPLACEMENT, Published, PublishedPlan
+from fedspd.engine.numpy_engine import draw
+from fedspd.engine.participation import choose
+from fedspd.engine.spending import Spending
+from fedspd.privacy import WITH_REPLACEMENT, WITHOUT_REPLACEMENT, PaperFormulas, PublishedPlan
 from fedspd.problem import L1, Objective, Softmax
 from fedspd.results import History
 from fedspd.typing import Batches, Private
@@ -39,7 +39,7 @@ def published(run: Simulation) -> FedSPDPublished:
 def simulation(sampling: str, participants: int, local_steps: int, **changes: Any) -> Simulation:
     shards, table = small_problem()
     plan = PublishedPlan(3.0, 1e-4, sampling, local_steps * BATCH, np.asarray(shards.sizes))
-    formulas = Published(
+    formulas = PaperFormulas(
         epsilon=3.0, delta=1e-4, penalty=0.7, local_steps=local_steps, batch_size=BATCH, dimension=2 * COLUMNS,
         participation=participants / shards.clients, diameter=40.0,
     )  # fmt: skip
@@ -52,7 +52,7 @@ def simulation(sampling: str, participants: int, local_steps: int, **changes: An
 
 
 def draw_round(run: Simulation, round: int) -> tuple[np.ndarray, Batches, np.ndarray]:
-    chosen = choose(run, round, Books(run.plan, run.shards.clients, None))
+    chosen = choose(run, round, Spending(run.plan, run.shards.clients, None))
     records, normals = draw(run, round, chosen)
     return chosen, gather_batches(run.shards, chosen, records, run.batch_sizes(chosen)), normals
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from fedspd.algorithms import DPFTRL, Constant, NoisyProximalGradient
 from fedspd.engine import Simulation, simulate
-from fedspd.engine.books import Books
-from fedspd.privacy import WHOLE_SHARD, Sampling, plan_proved
+from fedspd.engine.spending import Spending
+from fedspd.privacy import WHOLE_SHARD, RecordSampling, plan_proved
 from fedspd.privacy.accounting import Gaussian, spent
 from fedspd.problem import L1, Objective, Softmax, Unregularized
 from tests.algorithms.contract_methods import small_run
@@ -160,22 +160,22 @@ class Counted:
 
 
 def planned(bands: int, participations: int) -> Any:
-    return plan_proved(2.0, 1e-5, Sampling(WHOLE_SHARD, blocks=bands), np.array([20, 30]), participations)
+    return plan_proved(2.0, 1e-5, RecordSampling(WHOLE_SHARD, blocks=bands), np.array([20, 30]), participations)
 
 
 @every_width
 @pytest.mark.parametrize("participations", [1, 5, 8])
 def test_a_client_pays_once_for_every_b_participations_that_it_begins(bands: int, participations: int) -> None:
     plan, gate = planned(bands, participations), Counted(2)
-    books = Books(plan, 2, gate)
+    spending = Spending(plan, 2, gate)
     for round in range(1, participations + 1):
-        assert books.charge(round, np.array([0, 1])).tolist() == [0, 1]
+        assert spending.charge(round, np.array([0, 1])).tolist() == [0, 1]
         assert gate.charges.tolist() == [ceil(round / bands)] * 2
         ((event, count),) = plan.history(0, round)
         assert (type(event), count) == (Gaussian, ceil(round / bands))
-        assert books.epsilon[0] == spent([(event, count)], 1e-5).epsilon
-    assert not books.may_take_part.any()
-    assert 1.9 < books.epsilon.max() <= 2.0
+        assert spending.epsilon[0] == spent([(event, count)], 1e-5).epsilon
+    assert not spending.may_take_part.any()
+    assert 1.9 < spending.epsilon.max() <= 2.0
 
 
 @every_width
@@ -187,7 +187,7 @@ def test_the_noise_of_a_plan_grows_with_the_uses_of_a_record_and_not_with_partic
 
 def run(bands: int, blocks: int) -> Simulation:
     sizes = np.asarray(small_problem(seed=3, clients=5)[0].sizes)
-    plan = plan_proved(2.0, 1e-5, Sampling(WHOLE_SHARD, blocks=blocks), sizes, 6)
+    plan = plan_proved(2.0, 1e-5, RecordSampling(WHOLE_SHARD, blocks=blocks), sizes, 6)
     return small_run(method(bands), plan, rounds=6)
 
 

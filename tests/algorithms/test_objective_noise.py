@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from fedspd.algorithms import DDPADMMDual, Network, OneShot, Topology
 from fedspd.algorithms.base import PerturbsObjective
-from fedspd.algorithms.objective_noise import determinant_loss, perturbed_minimum
+from fedspd.algorithms.parts.objective_noise import determinant_loss, perturbed_minimum
 from fedspd.engine import draws
-from fedspd.engine.rows import gather, heard
+from fedspd.engine.client_tables import gather, heard
 from fedspd.problem import FlippedLabels, LeastSquares, Loss, Objective, Regularizer, Softmax, SquaredL2, Unregularized
 from fedspd.typing import Argmin
 from tests.algorithms.contract_methods import CONSENSUS, LOSSES, METHODS, PROVED, Setting

@@ -28,7 +28,7 @@ from fedspd.data import Shards, Table, assign
 from fedspd.engine import Simulation, optimum, simulate
 from fedspd.engine.diagnostics import objectives
 from fedspd.engine.draws import NOBODY
-from fedspd.engine.simulate import Draw, Drawn, draw
+from fedspd.engine.numpy_engine import Draws, GivenDraws, draw
 from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, PublishedPlan
 from fedspd.problem import L1, FlippedLabels, Objective, Softmax, SquaredL2
 from tests.algorithms import plain_table_one as plain
@@ -71,7 +71,7 @@ def played(run: Simulation) -> tuple[np.ndarray, list[Round]]:
     """The models of all rounds, and every draw in the plain implementations' words: no rows that fill up a batch."""
     rounds: list[Round] = []
 
-    def recorded(round: int, chosen: np.ndarray) -> Drawn:
+    def recorded(round: int, chosen: np.ndarray) -> Draws:
         drawn = draw(run, round, chosen)
         told: Round = {}
         for place, client in enumerate(chosen.tolist()):
@@ -189,7 +189,7 @@ REACHES: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-def gaps(run: Simulation, drawn: Draw | None = None) -> np.ndarray:
+def gaps(run: Simulation, drawn: GivenDraws | None = None) -> np.ndarray:
     """Objective above scikit-learn's optimum after every round."""
     objective = replace(run.algorithm.objective, loss=Softmax(2))
     best = optimum(replace(run, algorithm=DPSGD(objective, Constant(1.0))))
@@ -206,7 +206,7 @@ def test_without_noise_a_method_reaches_the_optimum_of_clients_that_disagree(nam
     assert abs(gaps(simulation(algorithm, inf, rounds=200, **changes))[-1]) < 1e-8
 
 
-def in_copies(run: Simulation) -> tuple[Simulation, Draw]:
+def in_copies(run: Simulation) -> tuple[Simulation, GivenDraws]:
     """As many copies of every record as there are local steps, and draws by which every batch has one of each.
 
     Batches that differ would leave a floor: local steps without noise, but with other records each, do not settle.
@@ -217,7 +217,7 @@ def in_copies(run: Simulation) -> tuple[Simulation, Draw]:
     copied = Table(features, np.repeat(shards.labels, steps), tuple("abcd"), ("no", "yes"))
     run = replace(run, shards=assign(copied, owner, CLIENTS))
 
-    def drawn(round: int, chosen: np.ndarray) -> Drawn:
+    def drawn(round: int, chosen: np.ndarray) -> Draws:
         found = draw(run, round, chosen)
         records = np.full_like(found.records, NOBODY)
         for place, client in enumerate(chosen.tolist()):
@@ -272,7 +272,7 @@ def test_ps_admm_on_whole_shards_is_dp_admm_with_the_noise_reversed() -> None:
     """Noise on the gradient is divided by ρ + 1/η and subtracted: of the same law and, calibrated, of the same size."""
     theirs = simulation(DPADMM(SPARSE, CLIENTS, 0.5, SquareRoot(0.4)))
 
-    def reversed_noise(round: int, chosen: np.ndarray) -> Drawn:
+    def reversed_noise(round: int, chosen: np.ndarray) -> Draws:
         drawn = draw(theirs, round, chosen)
         return drawn._replace(noise=-drawn.noise)
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.sparse.csgraph import connected_components
 
-from fedspd.algorithms.topology import DRAWS, TOPOLOGIES, Topology, make_topology
-from fedspd.engine.compiled.session import installed, session
+from fedspd.algorithms.parts.topology import DRAWS, TOPOLOGIES, Topology, make_topology
+from fedspd.engine.jax_engine.session import installed, session
 from fedspd.errors import InputError
 
 GRAPHS = [name for name in TOPOLOGIES if name != "star"]

@@ -10,7 +10,7 @@ import pytest
 from fedspd import InputError
 from fedspd.data import Shards, open_shards, write_shards
 from fedspd.engine import simulate
-from fedspd.engine.simulate import Drawn, draw
+from fedspd.engine.numpy_engine import Draws, draw
 from tests.engine.test_budgets import proved
 
 
@@ -42,7 +42,7 @@ def test_in_single_precision_a_run_keeps_a_precise_server_and_differs_by_roundin
     write_shards(tmp_path, run.shards.sizes, in_blocks(run.shards, 10, np.float32))
     single = replace(run, shards=open_shards(tmp_path))
 
-    def same_noise(round: int, chosen: np.ndarray) -> Drawn:
+    def same_noise(round: int, chosen: np.ndarray) -> Draws:
         precise = draw(run, round, chosen)
         return precise._replace(noise=precise.noise.astype(np.float32))
 

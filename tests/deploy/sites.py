@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from fedspd.assemble import Run
 from fedspd.data import Schema, read_schema
 from fedspd.deploy.protocol import messages, wire
 from fedspd.deploy.protocol.identity import read_identity
@@ -25,7 +26,6 @@ from fedspd.deploy.setup.kit import members_text
 from fedspd.deploy.site.client import HERE, Client
 from fedspd.deploy.site.settings import read_site
 from fedspd.deploy.site.store import Store
-from fedspd.experiment import Run
 from fedspd.privacy.ledger import Ledger
 from tests.deploy.loopback import Loopback
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from fedspd.algorithms import METHODS
+from fedspd.assemble import agree
 from fedspd.data import Shards, Table, finish, read_table
 from fedspd.engine import Simulation, simulate, stream
 from fedspd.engine.batches import draw_records
 from fedspd.engine.draws import NOBODY
-from fedspd.engine.simulate import Drawn
+from fedspd.engine.numpy_engine import Draws
 from fedspd.errors import InputError
-from fedspd.experiment import agree
 from tests.deploy.sites import Federation, federation
 
 ROUNDS, SITES = 10, 5
@@ -75,7 +75,7 @@ def simulated(made: Federation) -> np.ndarray:
     return simulate(simulation, drawn=lambda round, chosen: sites_draws(simulation, round, chosen)).weights
 
 
-def sites_draws(simulation: Simulation, round: int, chosen: np.ndarray) -> Drawn:
+def sites_draws(simulation: Simulation, round: int, chosen: np.ndarray) -> Draws:
     """What each site draws from a stream of its own, filled up to the longest batch of them."""
     seed, sizes, algorithm = simulation.seed, simulation.shards.sizes, simulation.algorithm
     each = [
@@ -89,7 +89,7 @@ def sites_draws(simulation: Simulation, round: int, chosen: np.ndarray) -> Drawn
     for row, one in zip(records, each, strict=True):
         row[:, : one.shape[-1]] = one
     normals = [stream(seed, "noise", round, place).standard_normal(simulation.matrix) for place in chosen.tolist()]
-    return Drawn(records, np.array(normals))
+    return Draws(records, np.array(normals))
 
 
 def test_every_method_that_deploys_is_among_the_runs_below() -> None:

@@ -17,8 +17,8 @@ from fedspd.deploy.protocol import messages
 from fedspd.deploy.server.run import Server
 from fedspd.deploy.site import client as client_module
 from fedspd.deploy.site import local
-from fedspd.deploy.site.client import Client, Entered
-from fedspd.deploy.site.spending import Spending
+from fedspd.deploy.site.client import Client
+from fedspd.deploy.site.spending import EnteredRun, Spending
 from fedspd.deploy.site.store import Store, Stored
 from fedspd.engine import stream
 from fedspd.privacy import exact_gaussian, gaussian
@@ -39,7 +39,7 @@ def site(**changes: Any) -> Iterator[Federation]:
 class ChargesLate(Client):
     """The reply is made, kept, and only then paid for."""
 
-    def _charge(self, entered: Entered, event: Any, mechanism: str) -> int:
+    def _charge(self, entered: EnteredRun, event: Any, mechanism: str) -> int:
         self.owed = entered, event, mechanism
         return 1 + self.store.last(entered.run)[0]
 
@@ -52,7 +52,7 @@ class ChargesLate(Client):
 class ForgetsReplies(Client):
     """Every request is new: a repeated one is charged and noised again."""
 
-    def released(self, entered: Entered, request: Any, *arguments: Any, **options: Any) -> Stored:
+    def released(self, entered: EnteredRun, request: Any, *arguments: Any, **options: Any) -> Stored:
         with_another_name = request._replace(weights=request.weights + 1e-300 * (1 + self.store.last(entered.run)[0]))
         return super().released(entered, with_another_name, *arguments, **options)
 
@@ -142,7 +142,7 @@ class BelievesTheModel(Server):
 class UsesAnyCharge(Spending):
     """The last charge is used again whether or not its reply has left."""
 
-    def _left_over(self, entered: Entered, event: Any, mechanism: str) -> int | None:
+    def _left_over(self, entered: EnteredRun, event: Any, mechanism: str) -> int | None:
         before = sum(charged.times for charged in self.charged(entered))
         return before or super()._left_over(entered, event, mechanism)
 

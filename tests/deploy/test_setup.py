@@ -18,7 +18,7 @@ from fedspd.deploy.protocol.identity import read_identity, read_members
 from fedspd.deploy.server.settings import read_federation
 from fedspd.deploy.setup.change import add_key, renew, switch
 from fedspd.deploy.setup.check import check_site
-from fedspd.deploy.setup.init import Plan, write_federation
+from fedspd.deploy.setup.init import SetupPlan, write_federation
 from fedspd.deploy.setup.join import join
 from fedspd.deploy.setup.keys import Certificates, write_private_key
 from fedspd.deploy.setup.kit import FILES
@@ -30,12 +30,12 @@ from tests.deploy.test_keys import handshake
 from tests.privacy.ledger.crashes import fork
 
 
-def plan(folder: Path, *sites: str, **changes: Any) -> Plan:
+def plan(folder: Path, *sites: str, **changes: Any) -> SetupPlan:
     schema = folder / "given.toml"
     folder.mkdir(parents=True, exist_ok=True)
     schema.write_text(SCHEMA)
     values = {"schema": schema, "epsilon": 0.5, "delta": 1e-6, "aggregation": "plain"} | changes
-    return Plan(folder / "wards", sites or ("north", "south"), **values)
+    return SetupPlan(folder / "wards", sites or ("north", "south"), **values)
 
 
 def test_an_archive_holds_the_named_files_and_nothing_of_another_site(tmp_path: Path) -> None:
@@ -139,7 +139,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 def test_a_slip_is_refused_before_anything_is_written(what: str, tmp_path: Path) -> None:
     changes, why = WRONG[what]
     with pytest.raises(InputError) as caught:
-        write_federation(Plan(tmp_path / "wards", schema=None, epsilon=1.0, delta=1e-5, aggregation="plain", **changes))
+        write_federation(
+            SetupPlan(tmp_path / "wards", schema=None, epsilon=1.0, delta=1e-5, aggregation="plain", **changes)
+        )
     assert why in str(caught.value)
     assert not (tmp_path / "wards").exists()
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fedspd.deploy.site.store import Approval, Intent, Run, Store, Stored, create_store
+from fedspd.deploy.site.store import Approval, Intent, Store, Stored, StoredRun, create_store
 from fedspd.errors import InputError
 from tests.privacy.ledger.crashes import fork
 
-RUN = Run("run-1", "terms", "digest")
+RUN = StoredRun("run-1", "terms", "digest")
 FIRST = Stored(1, 1, "asked", b"upload", b"total")
 
 

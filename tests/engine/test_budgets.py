@@ -8,12 +8,12 @@ import pytest
 
 from fedspd import InputError, config, run
 from fedspd.algorithms import Constant, FedPD
+from fedspd.assemble import prepare_experiment
+from fedspd.assemble.planning import proposed_plan
 from fedspd.engine import Simulation
-from fedspd.engine.simulate import simulate
+from fedspd.engine.numpy_engine import simulate
 from fedspd.engine.simulation import check_claims
-from fedspd.experiment import prepare_experiment
-from fedspd.experiment.planning import proposed_plan
-from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, Law, Sampling, plan_as_published, plan_proved
+from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, Law, RecordSampling, plan_as_published, plan_proved
 from fedspd.privacy.ledger import show
 from tests.algorithms.contract_methods import METHODS, Setting, whole_shard
 from tests.algorithms.test_fedspd import method
@@ -27,7 +27,7 @@ QUICK = {"metrics.criterion": False, "metrics.objective_every": 1000}
 def proved(cap: int, participants: int, rounds: int, **changes: object) -> Simulation:
     shards, table = small_problem()
     shards = replace(shards, features=shards.features / np.linalg.norm(shards.features, axis=1).max())
-    plan = plan_proved(2.0, 1e-5, Sampling(WHOLE_SHARD), np.asarray(shards.sizes), cap)
+    plan = plan_proved(2.0, 1e-5, RecordSampling(WHOLE_SHARD), np.asarray(shards.sizes), cap)
     algorithm = method(1, clients=shards.clients)
     settings = {"shards": shards, "test": table, "algorithm": algorithm, "plan": plan, "batch_size": None,
                 "participants": participants, "rounds": rounds, "seed": 3}  # fmt: skip
@@ -180,7 +180,7 @@ def test_the_published_method_takes_no_ledger(tmp_path: Path) -> None:
 
 def test_a_simulation_cannot_call_un_noised_state_proved() -> None:
     published = simulation(WITHOUT_REPLACEMENT, 2, 1)
-    plan = plan_proved(1.0, 1e-5, Sampling(WITHOUT_REPLACEMENT, 3), np.asarray(published.shards.sizes), 12)
+    plan = plan_proved(1.0, 1e-5, RecordSampling(WITHOUT_REPLACEMENT, 3), np.asarray(published.shards.sizes), 12)
     with pytest.raises(RuntimeError, match=r"its plan cannot be .proved.\."):
         simulate(replace(published, plan=plan))
 
@@ -221,7 +221,7 @@ def test_a_simulation_refuses_a_plan_for_noise_of_another_law_than_its_methods(n
     algorithm = METHODS[name](Setting(clients=6))
     run_one = proved(cap=3, participants=2, rounds=3)
     sizes = np.asarray(run_one.shards.sizes)
-    plan = plan_proved(2.0, 1e-5, Sampling(WHOLE_SHARD, law=law, jacobian=0.0), sizes, 3)
+    plan = plan_proved(2.0, 1e-5, RecordSampling(WHOLE_SHARD, law=law, jacobian=0.0), sizes, 3)
     with pytest.raises(RuntimeError, match=f"'s noise is {algorithm.law}, that of its plan {law}"):
         check_claims(algorithm, plan)
     published = plan_as_published(1.0, "round", 1e-5, WHOLE_SHARD, 1, sizes, 3, law)

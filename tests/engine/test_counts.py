@@ -12,7 +12,7 @@ from fedspd.data import Shards
 from fedspd.engine import Simulation, optimum, simulate
 from fedspd.engine.diagnostics import Lagrangian, local_objectives, objectives
 from fedspd.engine.draws import whole_shards
-from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, Sampling, plan_proved
+from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling, plan_proved
 from fedspd.problem import L1, Objective, Softmax
 from tests.engine.test_whole_shards import COLUMNS, gathered, whole
 
@@ -127,7 +127,7 @@ def test_the_optimum_is_the_least_of_the_objective(counts: Counts) -> None:
 
 def test_without_noise_clients_that_count_by_records_agree_on_the_pooled_optimum() -> None:
     run = free("records", strength=0.002)
-    silent = plan_proved(2.0, 1e-5, Sampling(WHOLE_SHARD), np.asarray(run.shards.sizes), 1500, 0.0, 1e-9)
+    silent = plan_proved(2.0, 1e-5, RecordSampling(WHOLE_SHARD), np.asarray(run.shards.sizes), 1500, 0.0, 1e-9)
     assert isinstance(run.algorithm, FedSPD)
     algorithm = replace(run.algorithm, penalty=0.05, inverse_step=0.4)
     outcome = simulate(replace(run, plan=silent, algorithm=algorithm, rounds=1500, objective_every=1500))
@@ -191,7 +191,7 @@ def test_replacing_a_record_moves_the_query_of_its_client_by_no_more_than_the_se
 
 def test_a_plan_for_drawn_records_of_unequal_shards_charges_each_client_its_own_rate() -> None:
     run = free("records")
-    plan = plan_proved(2.0, 1e-5, Sampling(WITHOUT_REPLACEMENT, 5), np.asarray(run.shards.sizes), 6)
+    plan = plan_proved(2.0, 1e-5, RecordSampling(WITHOUT_REPLACEMENT, 5), np.asarray(run.shards.sizes), 6)
     spent = plan.spent(np.arange(CLIENTS), np.full(CLIENTS, 6))
     assert (spent <= 2.0).all()
     order = np.argsort(run.shards.sizes)

@@ -12,11 +12,11 @@ from fedspd.algorithms import DPSGD, Constant, FedAvg, FedSPD
 from fedspd.data import Table, assign
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.batches import gather_batches
-from fedspd.engine.books import Books
 from fedspd.engine.draws import NOBODY
-from fedspd.engine.simulate import ALIKE, PART, alike, draw
-from fedspd.engine.turns import choose
-from fedspd.privacy import POISSON, WHOLE_SHARD, Sampling, plan_proved
+from fedspd.engine.numpy_engine import ALIKE, PART, alike, draw
+from fedspd.engine.participation import choose
+from fedspd.engine.spending import Spending
+from fedspd.privacy import POISSON, WHOLE_SHARD, RecordSampling, plan_proved
 from fedspd.problem import L1, Objective, Softmax
 from fedspd.typing import Batches
 
@@ -37,7 +37,7 @@ def unequal(clients: int, seed: int = 0) -> tuple[Table, np.ndarray]:
 def whole(clients: int, participants: int, local_steps: int, counts: str = "clients") -> Simulation:
     table, owner = unequal(clients)
     shards = replace(assign(table, owner, clients), counts=counts)  # pyright: ignore[reportArgumentType]
-    plan = plan_proved(2.0, 1e-5, Sampling(WHOLE_SHARD), np.asarray(shards.sizes), 6)
+    plan = plan_proved(2.0, 1e-5, RecordSampling(WHOLE_SHARD), np.asarray(shards.sizes), 6)
     crowding = float((-(-shards.sizes // local_steps) * local_steps / shards.divisors).max())
     algorithm = FedSPD(OBJECTIVE, clients, 0.5, local_steps, 2.0, 1.0, crowding=crowding)
     return Simulation(shards, table, algorithm, plan, None, participants, 6, seed=4)
@@ -73,7 +73,7 @@ def test_playing_all_together_in_parts_or_each_alone_gives_the_same_run(
     """0: never in parts; 2: every client is a part of its own."""
     run = whole(12, 7, local_steps, counts)
     usual = simulate(run)
-    monkeypatch.setattr(import_module("fedspd.engine.simulate"), "ALIKE", likeness)
+    monkeypatch.setattr(import_module("fedspd.engine.numpy_engine"), "ALIKE", likeness)
     other = simulate(run)
     np.testing.assert_allclose(other.models, usual.models, rtol=0, atol=1e-12)
     for column in ("clipped_share", "alfv", "consensus_error"):
@@ -83,14 +83,14 @@ def test_playing_all_together_in_parts_or_each_alone_gives_the_same_run(
 
 def test_the_parts_of_these_runs_are_more_than_one_and_fewer_than_the_participants() -> None:
     run = whole(12, 7, 1)
-    sizes = run.shards.sizes[choose(run, 1, Books(run.plan, 12, None))]
+    sizes = run.shards.sizes[choose(run, 1, Spending(run.plan, 12, None))]
     assert 1 < len(alike(sizes)) < 7
 
 
 @pytest.mark.parametrize("local_steps", [1, 3])
 def test_every_client_of_a_round_is_queried_on_exactly_its_own_records(local_steps: int) -> None:
     run = whole(12, 7, local_steps)
-    chosen = choose(run, 1, Books(run.plan, 12, None))
+    chosen = choose(run, 1, Spending(run.plan, 12, None))
     records = draw(run, 1, chosen).records
     for client, batches in zip(chosen, np.asarray(gathered(run, chosen, records).features), strict=True):
         rows = batches.reshape(-1, COLUMNS)
@@ -103,7 +103,7 @@ def test_with_one_step_a_whole_pass_of_fedavg_is_a_step_along_the_mean_gradient_
     run = whole(12, 12, 1)
     free = Objective(Softmax(2), L1(0.01), 10.0)
     averaged = replace(run, algorithm=FedAvg(free, 1, Constant(2.0), row_norm=1.0), rounds=1)
-    silent = replace(averaged, plan=plan_proved(2.0, 1e-5, Sampling(WHOLE_SHARD), run.shards.sizes, 6, 0.0, 1e-9))
+    silent = replace(averaged, plan=plan_proved(2.0, 1e-5, RecordSampling(WHOLE_SHARD), run.shards.sizes, 6, 0.0, 1e-9))
     model = simulate(silent).weights
     expected = np.zeros((COLUMNS, 2))
     for client in range(12):
@@ -118,7 +118,7 @@ def test_a_round_in_which_nobody_drew_a_record_is_a_round_of_noise() -> None:
     """Poisson sampling at a low rate: half of all rounds of a single participant are empty."""
     table, owner = unequal(6)
     shards = assign(table, owner, 6)
-    plan = plan_proved(2.0, 1e-5, Sampling(POISSON, 1), np.asarray(shards.sizes), 40)
+    plan = plan_proved(2.0, 1e-5, RecordSampling(POISSON, 1), np.asarray(shards.sizes), 40)
     algorithm = DPSGD(OBJECTIVE, Constant(2.0), relation="zero-out")
     run = Simulation(shards, table, algorithm, plan, 1, 1, 40, seed=0)
     empty = [bool((draw(run, t, np.array([0])).records == NOBODY).all()) for t in range(1, 41)]

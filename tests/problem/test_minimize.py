@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize as scipy_minimize
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from fedspd.engine.compiled.session import installed, session
+from fedspd.engine.jax_engine.session import installed, session
 from fedspd.errors import InputError
 from fedspd.problem import (
     L1,

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedspd.algorithms import METHODS
+from fedspd.assemble import Experiment, prepare_experiment
 from fedspd.config import Config
 from fedspd.errors import InputError
-from fedspd.experiment import Experiment, prepare_experiment
 from fedspd.privacy import ProvedPlan
 from fedspd.report.comparison import behind_grid, standing
 from fedspd.studies.compare import (

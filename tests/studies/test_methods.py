@@ -8,8 +8,8 @@ import pytest
 
 from fedspd import InputError, run
 from fedspd.algorithms import METHODS
+from fedspd.assemble import prepare_experiment
 from fedspd.config import Config, load
-from fedspd.experiment import prepare_experiment
 from fedspd.privacy import ProvedPlan, PublishedPlan
 from fedspd.privacy.accounting import Gaussian, spent
 from fedspd.report.terminal import privacy_statement

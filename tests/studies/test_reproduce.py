@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedspd.assemble import prepare_experiment, run
 from fedspd.config import Config, changed
-from fedspd.experiment import prepare_experiment, run
 from fedspd.privacy.accounting import FixedSize, Gaussian, calibrate, spent
 from fedspd.studies import Lines, Reproduced, load_studies, reproduce
 from fedspd.studies.reproduce import count_runs, total_loss

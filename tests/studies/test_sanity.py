@@ -8,9 +8,9 @@ import pytest
 
 from fedspd import run
 from fedspd.algorithms import METHODS
+from fedspd.assemble import prepare_experiment
 from fedspd.engine import Simulation, simulate
-from fedspd.engine.simulate import Drawn, draw
-from fedspd.experiment import prepare_experiment
+from fedspd.engine.numpy_engine import Draws, draw
 from fedspd.privacy import PublishedPlan
 from tests.studies.test_methods import settings
 
@@ -33,7 +33,7 @@ def with_budget(simulation: Simulation, epsilon: float) -> Simulation:
 def without_noise(simulation: Simulation) -> np.ndarray:
     """The last model of the same method, records and participants with draws of releases' noise that are all zero."""
 
-    def silent(round: int, chosen: np.ndarray) -> Drawn:
+    def silent(round: int, chosen: np.ndarray) -> Draws:
         drawn = draw(simulation, round, chosen)
         if drawn.noise.ndim == 3:
             return drawn._replace(noise=0 * drawn.noise)

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from fedspd.algorithms import METHODS
+from fedspd.assemble import prepare_experiment
 from fedspd.config import Config, load, parse
 from fedspd.errors import InputError
-from fedspd.experiment import prepare_experiment
 from fedspd.studies import FIGURES, Study, load_studies
 
 ROOT = Path(__file__).parents[2]
-FILES = sorted((ROOT / "src" / "fedspd" / "experiments").glob("*/*"))
+FILES = sorted((ROOT / "src" / "fedspd" / "studies" / "figures").glob("*/*"))
 BOTH = ("published", "proved")
 # K, Q, b, epsilon and whose it is, of every curve that both variants have, as Section V has them.
 EXPECTED: dict[str, list[tuple[int, int, int, float, str]]] = {
@@ -64,7 +64,7 @@ def test_every_file_of_a_figure_is_a_panel_of_it() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_the_folder_experiments_of_the_repository_leads_to_the_files_of_the_package(path: Path) -> None:
-    reached = ROOT / "experiments" / path.parent.name / path.name
+    reached = ROOT / "figures" / path.parent.name / path.name
     assert reached.samefile(path)
     assert tomllib.loads(reached.read_text()) == tomllib.loads(path.read_text())
 

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from fedspd.algorithms import METHODS
-from fedspd.config import Config, changed, load
+from fedspd.assemble import prepare_experiment
+from fedspd.config import Config, changed, describe, load
 from fedspd.data import declare, finish, hold_out, prepare
-from fedspd.experiment import prepare_experiment
-from fedspd.settings import describe
 from fedspd.studies import load_studies
 from fedspd.studies.compare import cells
 from fedspd.studies.compare import configuration as compared

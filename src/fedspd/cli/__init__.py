@@ -16,8 +16,8 @@ from fedspd import config as configuration
 from fedspd.algorithms import METHODS
 from fedspd.cli import deploy, methods, plan, privacy, report, studies, sweep
 from fedspd.cli.progress import progress
+from fedspd.config import describe
 from fedspd.errors import InputError
-from fedspd.settings import describe
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -78,14 +78,14 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", help="print nothing but errors")] = False,
 ) -> None:
     """Train on simulated clients and write a run folder."""
-    from fedspd import experiment, report
+    from fedspd import assemble, report
     from fedspd.privacy.ledger import Ledger, create_ledger
     from fedspd.results import RunFolder, to_json
 
     overrides = dict(configuration.parse_override(text) for text in settings or [])
     config = configuration.load(source, overrides | ({} if engine is None else {"run.engine": engine}))
     if hosts is not None and join_hosts(hosts, config, ledger) > 0:
-        experiment.run(config)
+        assemble.run(config)
         return
     target = RunFolder(folder or default_folder(source))
     with ExitStack() as stack:
@@ -99,9 +99,9 @@ def run(
             create_ledger(own := staging() / "ledger.sqlite")
             return stack.enter_context(Ledger(own))
 
-        prepared = experiment.prepare_experiment(config, open_ledger if ledger is not None or proved else None)
+        prepared = assemble.prepare_experiment(config, open_ledger if ledger is not None or proved else None)
         with progress("rounds", prepared.simulation.rounds, err, quiet=quiet or as_json) as advance:
-            finished = experiment.execute(prepared, on_round=advance)
+            finished = assemble.execute(prepared, on_round=advance)
         report.save_run(finished, staging())
     if as_json:
         print(to_json({**finished.summary, "folder": str(target.path)}))
@@ -132,7 +132,7 @@ deploy.register(app)
 
 def join_hosts(hosts: str, config: configuration.Config, ledger: Path | None) -> int:
     """Meet the other processes; the number of this one."""
-    from fedspd.engine.compiled.session import join
+    from fedspd.engine.jax_engine.session import join
 
     try:
         coordinator, count, number = hosts.split(",")

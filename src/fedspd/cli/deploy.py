@@ -70,7 +70,7 @@ def init(
 ) -> None:
     """Write a federation: the server's settings and certificates, and an archive for each site to take home."""
     _require_flower()
-    from fedspd.deploy.setup.init import MOST_SITES, Plan, write_federation
+    from fedspd.deploy.setup.init import MOST_SITES, SetupPlan, write_federation
     from fedspd.deploy.setup.keys import LOOPBACK
 
     if (sites is None) == (not site):
@@ -79,7 +79,7 @@ def init(
         raise InputError(f"expected 1 to {MOST_SITES} sites, got {sites}; change --sites.")
     names = tuple(site or (f"site-{number}" for number in range(1, (sites or 0) + 1)))
     hosts = tuple(host or LOOPBACK)
-    kits = write_federation(Plan(folder, names, schema, epsilon, delta, aggregation.value, hosts, port, own_keys))
+    kits = write_federation(SetupPlan(folder, names, schema, epsilon, delta, aggregation.value, hosts, port, own_keys))
     say(f"Written to {folder}: federation.toml, schema.toml, members.toml, keys/ and an archive for each site:")
     for kit in kits:
         say(f"  {kit.relative_to(folder.resolve())}")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from fedspd.privacy.accounting import Event
 
 
-class Sampling(StrEnum):
+class SamplingKind(StrEnum):
     """How a client draws its records."""
 
     wor = "wor"
@@ -20,7 +20,7 @@ class Sampling(StrEnum):
 
 
 SamplingOption = Annotated[
-    Sampling, typer.Option(help="a subset without replacement, Poisson, or all records in every round")
+    SamplingKind, typer.Option(help="a subset without replacement, Poisson, or all records in every round")
 ]
 Records = Annotated[int | None, typer.Option(min=1, help="records of the client")]
 Drawn = Annotated[int | None, typer.Option(min=1, help="records it draws per round; on average for poisson")]
@@ -35,7 +35,7 @@ MaxBatch = Annotated[int | None, typer.Option(help="largest batch the step size 
 
 
 def event_of(
-    sampling: Sampling,
+    sampling: SamplingKind,
     records: int | None,
     drawn: int | None,
     rate: float | None,
@@ -54,9 +54,9 @@ def event_of(
     if contraction and local_steps == 1:
         raise InputError(f"expected no --contraction with one local step, got {contraction:g}; leave it out.")
     _refuse_contradiction(rate, records, drawn)
-    if sampling is Sampling.none:
+    if sampling is SamplingKind.none:
         return Gaussian(noise_multiplier)
-    if sampling is Sampling.poisson and local_steps == 1 and rate is not None:
+    if sampling is SamplingKind.poisson and local_steps == 1 and rate is not None:
         return Poisson(noise_multiplier, rate)
     if records is None or drawn is None:
         given = [f"--{name}" for name, value in (("records", records), ("drawn", drawn)) if value is not None]
@@ -64,7 +64,7 @@ def event_of(
             "expected --records and --drawn (or --rate, for poisson with one local step), "
             f"got {' '.join(given) or 'neither'}; add what is missing."
         )
-    if sampling is Sampling.wor:
+    if sampling is SamplingKind.wor:
         return FixedSize(noise_multiplier, records, drawn, local_steps, contraction)
     rate = drawn / records if rate is None else rate
     if local_steps == 1:
@@ -84,12 +84,12 @@ def _refuse_contradiction(rate: float | None, records: int | None, drawn: int | 
         )
 
 
-def _refuse_unused(sampling: Sampling, **options: float | None) -> None:
+def _refuse_unused(sampling: SamplingKind, **options: float | None) -> None:
     """Refuse options that mean nothing here, rather than ignore what the user asked for."""
     meaningful = {
-        Sampling.wor: {"local_steps", "records", "drawn", "contraction"},
-        Sampling.poisson: {"rate", "max_batch", "local_steps", "records", "drawn", "contraction"},
-        Sampling.none: set[str](),
+        SamplingKind.wor: {"local_steps", "records", "drawn", "contraction"},
+        SamplingKind.poisson: {"rate", "max_batch", "local_steps", "records", "drawn", "contraction"},
+        SamplingKind.none: set[str](),
     }
     for name, value in options.items():
         if value is not None and name not in meaningful[sampling]:

@@ -16,7 +16,7 @@ from fedspd.cli.events import (
     MaxBatch,
     Rate,
     Records,
-    Sampling,
+    SamplingKind,
     event_of,
 )
 from fedspd.errors import InputError
@@ -64,7 +64,7 @@ def create(file: Annotated[Path, typer.Argument(metavar="FILE", help="where no l
 
 def show(
     file: File,
-    sampling: Annotated[Sampling | None, typer.Option(help="ask how many more rounds of this kind fit")] = None,
+    sampling: Annotated[SamplingKind | None, typer.Option(help="ask how many more rounds of this kind fit")] = None,
     noise_multiplier: Annotated[float | None, typer.Option(help="of the rounds asked about")] = None,
     records: Records = None,
     drawn: Drawn = None,

@@ -34,7 +34,7 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
     """Propose batch size, local steps, rounds, step sizes and noise for a budget, without looking at any record."""
-    from fedspd.experiment.planning import proposed_plan
+    from fedspd.assemble.planning import proposed_plan
     from fedspd.results import to_json
 
     proposed = proposed_plan(

@@ -134,30 +134,30 @@ def _name(accountant: By) -> "Accountant":
 
 def _classic(value: float, delta: float) -> float:
     """The paper's epsilon of a round from the noise multiplier, and the other way round."""
-    from fedspd.privacy import published
+    from fedspd.privacy import paper
     from fedspd.privacy.accounting.history import require_delta
 
     require_delta(delta)
     if not 0 < value < math.inf:
         raise InputError(f"expected a positive finite epsilon, got {value:g}; correct it.")
-    return published.classic_multiplier(value, delta)
+    return paper.classic_multiplier(value, delta)
 
 
 def _growth(event: "Event", participations: int) -> float:
     """The paper's epsilon of all rounds over that of one round (its Theorem 1)."""
-    from fedspd.privacy import published
+    from fedspd.privacy import paper
     from fedspd.privacy.accounting import FixedSize, Gaussian
 
     if participations < 1:
         raise InputError(f"participations must be at least 1, got {participations}; the paper has no other case.")
     if isinstance(event, Gaussian):
-        return published.full_batch_total_epsilon(1.0, participations)
+        return paper.full_batch_total_epsilon(1.0, participations)
     if not isinstance(event, FixedSize) or event.drawn == event.records:
         raise InputError(
             "expected --sampling wor with --drawn below --records, or none, for the published formula, got neither; "
             "the paper has no other sampling here."
         )
-    return float(published.total_epsilon(1.0, event.drawn / event.records, participations))
+    return float(paper.total_epsilon(1.0, event.drawn / event.records, participations))
 
 
 def _standing(accountant: By, event: "Event", delta: float) -> dict[str, Any]:

@@ -5,7 +5,7 @@
 
 from fedspd.engine.convergence import Convergence, convergence, optimum
 from fedspd.engine.draws import stream
-from fedspd.engine.simulate import simulate
+from fedspd.engine.numpy_engine import simulate
 from fedspd.engine.simulation import Outcome, Simulation, check_participants
 
 __all__ = [

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedspd.engine.diagnostics import local_objectives, objectives
 from fedspd.engine.simulation import Outcome, Simulation
-from fedspd.privacy import Published
+from fedspd.privacy import PaperFormulas
 from fedspd.problem import reference_optimum
 
 
@@ -47,7 +47,7 @@ def optimum(simulation: Simulation) -> np.ndarray:
 def convergence(
     simulation: Simulation,
     outcome: Outcome,
-    formulas: Published | None,
+    formulas: PaperFormulas | None,
     dual_diameter: float,
     best: np.ndarray,
 ) -> Convergence:
@@ -70,7 +70,7 @@ def convergence(
 
 
 def _conditions(
-    simulation: Simulation, outcome: Outcome, formulas: Published, best: np.ndarray
+    simulation: Simulation, outcome: Outcome, formulas: PaperFormulas, best: np.ndarray
 ) -> dict[str, Condition]:
     gammas = outcome.history["inverse_step"]
     covered = int(np.sum(np.sqrt(gammas) <= formulas.penalty))

@@ -19,7 +19,7 @@ import numpy as np
 
 from fedspd.algorithms import PrimalDual
 from fedspd.data import Shards, Table
-from fedspd.engine.parallel import Each
+from fedspd.engine.parallel import ParallelMap
 from fedspd.problem import Loss, Objective
 from fedspd.typing import Array, array_namespace
 
@@ -45,7 +45,7 @@ def right(loss: Loss, features: Array, labels: Array, models: Array) -> Any:
     return xp.count_nonzero(predicted == classes[:, None], axis=0)
 
 
-def accuracies(loss: Loss, test: Table, models: np.ndarray, each: Each = map) -> np.ndarray:
+def accuracies(loss: Loss, test: Table, models: np.ndarray, each: ParallelMap = map) -> np.ndarray:
     """Share of test records whose label each model predicts; a model that is not finite predicts nothing."""
 
     models = models.astype(test.features.dtype, copy=False)
@@ -64,7 +64,7 @@ def losses(loss: Loss, test: Table, weights: np.ndarray) -> np.ndarray:
     return loss.values(scores(loss, test.features, weights[None])[:, 0], test.labels)
 
 
-def objectives(objective: Objective, shards: Shards, models: np.ndarray, each: Each = map) -> np.ndarray:
+def objectives(objective: Objective, shards: Shards, models: np.ndarray, each: ParallelMap = map) -> np.ndarray:
     r"""$\sum_i F_i(x)$ for a stack of models."""
     record_weights = np.repeat(1 / shards.divisors, shards.sizes)
 
@@ -79,7 +79,7 @@ def objectives(objective: Objective, shards: Shards, models: np.ndarray, each: E
 
 
 def local_objectives(
-    objective: Objective, shards: Shards, clients: np.ndarray, weights: np.ndarray, each: Each = map
+    objective: Objective, shards: Shards, clients: np.ndarray, weights: np.ndarray, each: ParallelMap = map
 ) -> np.ndarray:
     """$F_i(x)$ on the whole shard of `clients[k]` at `weights[k]`; quickest when equal clients stand together."""
     contrasts = objective.loss.contrast(weights)
@@ -127,7 +127,7 @@ class Lagrangian:
     objective: Objective
     shards: Shards
     penalty: float
-    each: Each
+    each: ParallelMap
     weights: np.ndarray  # table: every client's current local weights, zero at the start
     dual: np.ndarray  # table: every client's current dual, zero at the start
     quadratic: list[float] = field(default_factory=list)  # per round: ALFV without its local objectives

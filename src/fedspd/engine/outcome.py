@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedspd.engine.books import Books
 from fedspd.engine.diagnostics import Lagrangian, accuracies, objectives
-from fedspd.engine.parallel import Each
+from fedspd.engine.parallel import ParallelMap
+from fedspd.engine.participation import RoundPlan
 from fedspd.engine.simulation import Outcome, Simulation
-from fedspd.engine.turns import Turn
+from fedspd.engine.spending import Spending
 from fedspd.errors import InputError
 from fedspd.results import History
 
@@ -22,7 +22,7 @@ class Trace(NamedTuple):
     clipped_share: np.ndarray  # mean over the participants
 
 
-def require_rounds(played: list[Turn]) -> None:
+def require_rounds(played: list[RoundPlan]) -> None:
     """Refuse a run in which nobody could take part."""
     if not played:
         raise InputError(
@@ -32,11 +32,11 @@ def require_rounds(played: list[Turn]) -> None:
 
 def conclude(
     simulation: Simulation,
-    books: Books,
-    played: list[Turn],
+    spending: Spending,
+    played: list[RoundPlan],
     trace: Trace,
     lagrangian: Lagrangian | None,
-    each: Each,
+    each: ParallelMap,
     accuracy: np.ndarray | None = None,
 ) -> Outcome:
     """Evaluate the models of all rounds in few large matrix products.
@@ -45,8 +45,8 @@ def conclude(
         accuracy: of every round's model, where the engine has measured it already.
     """
     require_rounds(played)
-    books.close()
-    played[-1] = played[-1]._replace(epsilon_max=books.largest, epsilon_mean=books.total / len(books.epsilon))
+    spending.close()
+    played[-1] = played[-1]._replace(epsilon_max=spending.largest, epsilon_mean=spending.total / len(spending.epsilon))
     objective, models, rounds = simulation.algorithm.objective, trace.models, len(played)
     nothing = np.full(rounds, np.nan)
     total = nothing.copy()
@@ -57,7 +57,7 @@ def conclude(
     if accuracy is None:
         accuracy = accuracies(objective.loss, simulation.test, models, each)
     history = History(
-        {name: np.array([getattr(turn, name) for turn in played]) for name in Turn._fields if name != "chosen"}
+        {name: np.array([getattr(turn, name) for turn in played]) for name in RoundPlan._fields if name != "chosen"}
         | {
             "participants": np.array([len(turn.chosen) for turn in played]),
             "weights_norm": np.linalg.norm(models, axis=(1, 2)),
@@ -71,4 +71,4 @@ def conclude(
             "test_accuracy": accuracy,
         }
     )
-    return Outcome(models, history, lagrangian, books.participations)
+    return Outcome(models, history, lagrangian, spending.participations)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from threadpoolctl import ThreadpoolController
 
 
-class Each(Protocol):
+class ParallelMap(Protocol):
     """`map`, or something that does the same on several threads."""
 
     def __call__(self, function: Callable[[Any], Any], parts: Iterable[Any], /) -> Iterable[Any]:
@@ -22,7 +22,7 @@ class Each(Protocol):
 
 
 @contextmanager
-def cores() -> Iterator[Each]:
+def cores() -> Iterator[ParallelMap]:
     """A `map` over one thread per core, with BLAS held to the calling thread."""
     with _libraries().limit(limits=1, user_api="blas"), ThreadPoolExecutor() as threads:
         yield threads.map

@@ -1,23 +1,22 @@
 """Noise, the paper's formulas, and plans. This room knows no data, no loss and no rounds.
 
 `mechanism` in a simulation and `exact.exact_gaussian` at a real client are the only sources of noise and
-the only ways from a `Query` to a `Release`; `rounding` bounds what float64 adds to a sensitivity there. `published`
+the only ways from a `Query` to a `Release`; `rounding` bounds what float64 adds to a sensitivity there. `paper`
 holds the paper's formulas as printed; a `Plan` ties noise, sampling and cost together.
 """
 
 from fedspd.privacy.exact import exact_gaussian
 from fedspd.privacy.mechanism import MECHANISMS, Law, gaussian, laplace, randomized_response
-from fedspd.privacy.plan import (
+from fedspd.privacy.paper import PaperFormulas
+from fedspd.privacy.plans.base import (
     POISSON,
     WHOLE_SHARD,
     WITH_REPLACEMENT,
     WITHOUT_REPLACEMENT,
     Plan,
-    PublishedPlan,
-    plan_as_published,
 )
-from fedspd.privacy.proved import ProvedPlan, Sampling, plan_proved
-from fedspd.privacy.published import Published
+from fedspd.privacy.plans.proved import ProvedPlan, RecordSampling, plan_proved
+from fedspd.privacy.plans.published import PublishedPlan, plan_as_published
 from fedspd.privacy.rounding import GradientSum, gradient_rounding, steps_rounding, sum_rounding
 
 __all__ = [
@@ -28,11 +27,11 @@ __all__ = [
     "WITH_REPLACEMENT",
     "GradientSum",
     "Law",
+    "PaperFormulas",
     "Plan",
     "ProvedPlan",
-    "Published",
     "PublishedPlan",
-    "Sampling",
+    "RecordSampling",
     "exact_gaussian",
     "gaussian",
     "gradient_rounding",

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedspd.algorithms import label as method_label
+from fedspd.assemble import Run
 from fedspd.errors import InputError
-from fedspd.experiment import Run
 from fedspd.report.numbers import reported
 from fedspd.report.page import Chart, Series
 from fedspd.report.palette import INK, RULE, style

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from fedspd.assemble import Run
 from fedspd.errors import InputError
-from fedspd.experiment import Run
 from fedspd.report.figures import run_figure, to_png
 from fedspd.report.html import render
 from fedspd.report.page import Page

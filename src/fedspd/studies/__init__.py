@@ -1,7 +1,7 @@
 """Many runs that answer one question: the paper's figures, the verdict on its claims, the leaderboard, sweeps.
 
 `jobs` runs configurations on all cores and remembers them, `tuning` chooses step sizes by one
-protocol for every method, `reproduce` reruns the figures described in `experiments/`, `verdict`
+protocol for every method, `reproduce` reruns the figures described in `studies/figures/`, `verdict`
 tests the paper's claims on them, `compare` holds all methods against each other at equal privacy,
 `sweep` runs any grid of settings.
 """

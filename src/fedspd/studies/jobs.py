@@ -13,20 +13,19 @@ from typing import Any
 
 import numpy as np
 
+from fedspd.assemble.many import run_many
 from fedspd.config import Config
-from fedspd.experiment.many import run_many
 from fedspd.results import COLUMNS, History, cache_folder, to_json
 
 ROOMS = (
     "algorithms",
-    "config.py",
+    "assemble",
+    "config",
     "data",
     "engine",
-    "experiment",
     "privacy",
     "problem",
     "results",
-    "settings.py",
     "typing.py",
 )
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from fedspd.assemble.build import prepare_experiment
 from fedspd.config import Config, changed
-from fedspd.experiment.build import prepare_experiment
 from fedspd.privacy import WHOLE_SHARD, ProvedPlan, PublishedPlan
 from fedspd.privacy.accounting import Gaussian, calibrate, spent
 from fedspd.studies.jobs import Result, run_all

@@ -40,7 +40,7 @@ def load_studies(figure: str) -> list[Study]:
         return [study for name in FIGURES for study in load_studies(name)]
     if figure not in FIGURES:
         raise InputError(f"the figure must be one of {', '.join(FIGURES)} or all, got {figure!r}; name one of those.")
-    folder = files("fedspd") / "experiments" / figure
+    folder = files("fedspd") / "studies" / "figures" / figure
     texts = {path.name.removesuffix(".toml"): path.read_text() for path in folder.iterdir() if path.name[0] != "."}
     return [_study(figure, name, texts[name]) for name in sorted(texts, key=lambda name: ("proved" in name, name))]
 

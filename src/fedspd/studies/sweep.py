@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from fedspd.assemble.many import run_many
 from fedspd.config import Config, changed, load
 from fedspd.errors import InputError
-from fedspd.experiment.many import run_many
 from fedspd.studies.grid import SEED, Axis, parse_grid, points
 from fedspd.studies.jobs import program_digest, run_key
 from fedspd.studies.rows import Row, append_row, begin_rows, check_folder, read_rows, row_of

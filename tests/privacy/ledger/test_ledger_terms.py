@@ -24,7 +24,7 @@ from fedspd.privacy.accounting import (
     participations_that_fit,
     spent,
 )
-from fedspd.privacy.ledger import Budget, Terms, agree
+from fedspd.privacy.ledger import Budget, BudgetTerms, agree
 from fedspd.privacy.ledger.terms import is_reserved, room, rule_for
 
 BUDGET = Budget(1.0, 1e-4)
@@ -72,7 +72,7 @@ def test_the_delta_of_the_plan_and_the_delta_of_the_filter_add_up_to_the_delta_o
 
 def test_a_plan_that_the_filter_would_accept_anyway_takes_nothing_from_the_filter() -> None:
     assert fits_adaptively({ROUND: 10}, 1.0, 1e-4)
-    assert agree(BUDGET, {ROUND: 10}) == agree(BUDGET) == Terms(BUDGET)
+    assert agree(BUDGET, {ROUND: 10}) == agree(BUDGET) == BudgetTerms(BUDGET)
     assert rule_for(agree(BUDGET), {ROUND: 10}) == "filter"
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from fedspd.algorithms import METHODS
+from fedspd.assemble import Agreed, agree
 from fedspd.config import Config, parse
 from fedspd.data import Holdings, Schema
 from fedspd.deploy.protocol.identity import NAME as SITE_NAME
 from fedspd.engine.batches import check_batches, nominal_sizes
 from fedspd.engine.simulation import check_claims
 from fedspd.errors import InputError
-from fedspd.experiment import Agreed, agree
 
 PLAIN, SECURE = "plain", "secure"
 MOST_RECORDS = 10**9  # of a site; step sizes and noise are computed from it

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedspd.assemble import Agreed
 from fedspd.deploy.protocol import messages
 from fedspd.deploy.protocol.terms import Terms
 from fedspd.deploy.server.checkpoint import Member
-from fedspd.experiment import Agreed
 
 GENEROUS = 2.0  # beyond the bound, which holds for every honest reply but for noise of twice its norm
 OUTLYING = 5.0

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from fedspd.assemble import Agreed, Run
+from fedspd.assemble.summary import NUMBER, reply_size, stated_privacy
 from fedspd.data import Schema, Table
 from fedspd.deploy.protocol.terms import Terms
 from fedspd.deploy.server.checkpoint import Checkpoint
 from fedspd.engine.diagnostics import accuracies, losses
-from fedspd.experiment import Agreed, Run
-from fedspd.experiment.summary import NUMBER, reply_size, stated_privacy
 from fedspd.results import COLUMNS, History
 
 NAN = float("nan")

@@ -7,6 +7,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from fedspd.assemble import Agreed, Run
+from fedspd.assemble.proved import make_moments
 from fedspd.data import Schema, Table, finish, read_schema, read_table
 from fedspd.deploy.health import Health
 from fedspd.deploy.protocol import messages
@@ -19,10 +21,8 @@ from fedspd.deploy.server.post import MailRoom, Post, Say
 from fedspd.deploy.server.results import finished_run
 from fedspd.deploy.server.settings import RunSettings
 from fedspd.engine.diagnostics import accuracies
-from fedspd.engine.turns import choose_among
+from fedspd.engine.participation import choose_among
 from fedspd.errors import InputError
-from fedspd.experiment import Agreed, Run
-from fedspd.experiment.proved import make_moments
 from fedspd.privacy import ProvedPlan
 from fedspd.typing import Release
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NamedTuple, NoReturn
 
+from fedspd.assemble import Run
 from fedspd.deploy.health import Health
 from fedspd.deploy.server.checkpoint import Checkpoint, load
 from fedspd.deploy.server.link import Link
@@ -15,7 +16,6 @@ from fedspd.deploy.server.post import Say
 from fedspd.deploy.server.run import RESULTS, Server
 from fedspd.deploy.server.settings import RunSettings
 from fedspd.errors import InputError
-from fedspd.experiment import Run
 
 
 class Finished(NamedTuple):

@@ -17,6 +17,7 @@ import tomli_w
 
 from fedspd import config as configuration
 from fedspd.config import Config
+from fedspd.config.sections import SECTIONS
 from fedspd.data import adult_schema, read_schema, schema_text, write_adult_csv
 from fedspd.data.adult import ROWS
 from fedspd.deploy.masks.member import SMALLEST_GROUP
@@ -27,7 +28,6 @@ from fedspd.deploy.setup.keys import LOOPBACK, check_host, write_certificates
 from fedspd.deploy.setup.kit import Kit, members_text, write_kit
 from fedspd.engine.draws import stream
 from fedspd.errors import InputError
-from fedspd.settings import SECTIONS
 
 ROUNDS = 10  # few sites hold many records each, and want shorter steps than the rule's five rounds give
 MOST_SITES = 1000
@@ -46,7 +46,7 @@ most_records = 0
 
 
 @dataclass(frozen=True)
-class Plan:
+class SetupPlan:
     """What `init` is asked to write."""
 
     folder: Path
@@ -60,7 +60,7 @@ class Plan:
     own_keys: bool = False  # sites make their own
 
 
-def write_federation(plan: Plan) -> list[Path]:
+def write_federation(plan: SetupPlan) -> list[Path]:
     """Write the folder; the sites' archives are returned.
 
     Guarantees:
@@ -121,7 +121,7 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _write(plan: Plan, folder: Path, name: str) -> list[Path]:
+def _write(plan: SetupPlan, folder: Path, name: str) -> list[Path]:
     schema = adult_schema() if plan.schema is None else read_schema(plan.schema)
     config = _settings(plan)
     (folder / "schema.toml").write_text(schema_text(schema))
@@ -145,7 +145,7 @@ def _write(plan: Plan, folder: Path, name: str) -> list[Path]:
     return archives
 
 
-def _check(plan: Plan) -> None:
+def _check(plan: SetupPlan) -> None:
     if not 1 <= len(plan.sites) <= MOST_SITES:
         raise InputError(f"expected 1 to {MOST_SITES} sites, got {len(plan.sites)}; change --sites.")
     for name in plan.sites:
@@ -185,7 +185,7 @@ def _listens(hosts: tuple[str, ...]) -> str:
     return hosts[0] if ip_address(hosts[0]).is_loopback else "::"
 
 
-def _settings(plan: Plan) -> Config:
+def _settings(plan: SetupPlan) -> Config:
     wanted = {
         "privacy.epsilon": plan.epsilon,
         "privacy.delta": plan.delta,
@@ -196,7 +196,7 @@ def _settings(plan: Plan) -> Config:
     return configuration.load("proved", wanted)
 
 
-def _federation(plan: Plan, name: str, config: Config, keys: dict[str, str]) -> str:
+def _federation(plan: SetupPlan, name: str, config: Config, keys: dict[str, str]) -> str:
     count = len(plan.sites)
     federation: dict[str, Any] = {
         "name": name,
@@ -230,7 +230,7 @@ def _run_settings(config: Config) -> dict[str, Any]:
     return {section: keys for section, keys in kept.items() if keys and section not in ("partition", "metrics")}
 
 
-def _records(plan: Plan, folder: Path) -> list[bytes | None]:
+def _records(plan: SetupPlan, folder: Path) -> list[bytes | None]:
     """Adult's training records dealt to the sites at random, its test records as the server's public ones."""
     if plan.schema is not None:
         return [None] * len(plan.sites)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedspd import __version__
+from fedspd.assemble import Agreed
 from fedspd.data import Schema, Table, read_schema
 from fedspd.deploy.masks.stages import Masking, check_members
 from fedspd.deploy.protocol import messages
@@ -19,10 +20,9 @@ from fedspd.deploy.site.memory import from_bytes, to_bytes
 from fedspd.deploy.site.policy import Refusal, check_ask, check_terms
 from fedspd.deploy.site.records import Records
 from fedspd.deploy.site.settings import Site
-from fedspd.deploy.site.spending import MOMENTS, Entered, Session, Spending
-from fedspd.deploy.site.store import Run, Store, Stored, digest_of_ask
+from fedspd.deploy.site.spending import MOMENTS, EnteredRun, Session, Spending
+from fedspd.deploy.site.store import Store, Stored, StoredRun, digest_of_ask
 from fedspd.errors import InputError
-from fedspd.experiment import Agreed
 from fedspd.privacy.accounting import Event
 
 HERE = Session()
@@ -107,14 +107,14 @@ class Client:
         check_terms(self.site, terms, agreed, self.schema, len(self._table()))
         known = self.store.run(terms.run)
         if known is None:
-            waiting = self._enter(Entered(terms, agreed))
+            waiting = self._enter(EnteredRun(terms, agreed))
             if waiting is not None:
                 return messages.Waiting(waiting)
         elif known.terms != terms.text:
             raise Refusal(f"a run named {terms.run!r} was entered under other terms; name the run anew.")
         return messages.Entered(terms.digest, agreement_of(agreed), __version__)
 
-    def _enter(self, entered: Entered) -> str | None:
+    def _enter(self, entered: EnteredRun) -> str | None:
         """Enter a run, or say what it waits for."""
         if entered.terms.aggregation == SECURE:
             check_members(entered.terms, *self._signing())
@@ -125,7 +125,7 @@ class Client:
             self.log(f"run {entered.terms.base_name}: waits for a person, `fedspd deploy approve` answers")
             return waiting
         rehearse(entered.terms, entered.agreed, self.schema, self._first_state(entered))
-        self.store.enter(Run(entered.run, entered.terms.text, self._fingerprint()))
+        self.store.enter(StoredRun(entered.run, entered.terms.text, self._fingerprint()))
         self.log(f"run {entered.run}: entered under terms {entered.terms.digest}")
         return None
 
@@ -137,7 +137,7 @@ class Client:
         stored = self.measured(entered)
         return messages.Measured(request.terms, np.frombuffer(stored.upload, "<f8"), stored.number)
 
-    def measured(self, entered: Entered, sent: Callable[[np.ndarray], np.ndarray] = lambda sums: sums) -> Stored:
+    def measured(self, entered: EnteredRun, sent: Callable[[np.ndarray], np.ndarray] = lambda sums: sums) -> Stored:
         """The site's moments: the stored ones, or new ones that are charged."""
         group = entered.group
         if group is None or group.moments is None:
@@ -183,7 +183,7 @@ class Client:
         return read_identity(key) if key.exists() else None, read_members(members) if members.exists() else None
 
     def released(
-        self, entered: Entered, ask: Any, sent: Callable[[np.ndarray], np.ndarray] = lambda upload: upload
+        self, entered: EnteredRun, ask: Any, sent: Callable[[np.ndarray], np.ndarray] = lambda upload: upload
     ) -> Stored:
         """The reply to a round that was asked for: the stored one, or a new one that is charged.
 
@@ -223,9 +223,9 @@ class Client:
         self.log(f"run {entered.run}: over, {charges} charges")
         return messages.Closed(request.terms, charges, epsilon)
 
-    def _entered(self, digest: str) -> Entered:
+    def _entered(self, digest: str) -> EnteredRun:
         terms = self._terms(digest)
-        return Entered(terms, agreed_on(terms.text, self.schema))
+        return EnteredRun(terms, agreed_on(terms.text, self.schema))
 
     def _terms(self, digest: str) -> Terms:
         for run in self.store.runs():
@@ -233,24 +233,24 @@ class Client:
                 return read_terms(run.terms)
         raise Refusal("the site has not entered a run under these terms.")
 
-    def _charge(self, entered: Entered, event: Event | None, mechanism: str) -> int:
+    def _charge(self, entered: EnteredRun, event: Event | None, mechanism: str) -> int:
         """Pay for a release; the number of the site's charges in the run, this one included."""
         if self.spending is None:
             return 1 + self.store.last(entered.run)[0]
         self._require_still_allowed(entered)
         return self.spending.charge(entered, event, mechanism)
 
-    def _require_still_allowed(self, entered: Entered) -> None:
+    def _require_still_allowed(self, entered: EnteredRun) -> None:
         """What the owner changes in the site's file, or in the schema, holds from the next charge on."""
         check_terms(self.site, entered.terms, entered.agreed, self.schema, len(self._table()))
         require_name(self.site, entered.terms)
 
-    def _keep(self, entered: Entered, reply: Stored, state: bytes | None) -> None:
+    def _keep(self, entered: EnteredRun, reply: Stored, state: bytes | None) -> None:
         self.store.keep(entered.run, reply, state)
         if self.spending is not None:
             self.spending.kept()
 
-    def _paid(self, entered: Entered, number: int) -> str:
+    def _paid(self, entered: EnteredRun, number: int) -> str:
         """What was charged and what is left, in words."""
         if self.spending is None:
             return f"reply {number}"
@@ -258,7 +258,7 @@ class Client:
         total, budget = self.spending.total(), self.spending.budget
         return f"charge {number} of {planned} planned, epsilon {total:.4f} of {budget.epsilon:g} spent in all"
 
-    def _held(self, entered: Entered, ask: Any) -> np.ndarray:
+    def _held(self, entered: EnteredRun, ask: Any) -> np.ndarray:
         """What the server holds of the site: the total of the reply it names."""
         if ask.acknowledged == 0 or not entered.agreed.algorithm.keeps_replies:
             return np.zeros_like(ask.weights)
@@ -267,11 +267,11 @@ class Client:
             raise Refusal(f"the server names reply {ask.acknowledged}, which was never made.")
         return np.frombuffer(stored.total, "<f8").reshape(ask.weights.shape)
 
-    def _first_state(self, entered: Entered) -> Any:
+    def _first_state(self, entered: EnteredRun) -> Any:
         matrix = columns_of(self.schema, entered.terms.config), entered.agreed.algorithm.objective.loss.outputs
         return entered.agreed.algorithm.start(np.zeros((1, *matrix)))[1]
 
-    def _state(self, entered: Entered) -> Any:
+    def _state(self, entered: EnteredRun) -> Any:
         first, stored = self._first_state(entered), self.store.state(entered.run)
         return first if stored is None else from_bytes(first, stored)
 
@@ -281,7 +281,7 @@ class Client:
     def _table(self) -> Table:
         return self.records.table(self.site.path("data"), self.schema)
 
-    def _frozen_table(self, entered: Entered) -> Table:
+    def _frozen_table(self, entered: EnteredRun) -> Table:
         run = self.store.run(entered.run)
         if run is None or run.records != self._fingerprint():
             raise Refusal("the site's records have changed since the run was entered; start a new run.")

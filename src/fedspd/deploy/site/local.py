@@ -7,6 +7,8 @@ import numpy as np
 
 from fedspd.algorithms import Moments
 from fedspd.algorithms.base import Proved
+from fedspd.assemble import Agreed
+from fedspd.assemble.proved import make_moments
 from fedspd.data import Schema, Shards, Table
 from fedspd.deploy.protocol.messages import Ask, AskMasked
 from fedspd.deploy.protocol.terms import Terms, columns_of
@@ -16,8 +18,6 @@ from fedspd.engine.batches import draw_records, gather_batches
 from fedspd.engine.draws import stream
 from fedspd.engine.entropy import SystemEntropy
 from fedspd.engine.round import Played, play
-from fedspd.experiment import Agreed
-from fedspd.experiment.proved import make_moments
 from fedspd.privacy import POISSON, GradientSum, exact_gaussian, gaussian, sum_rounding
 from fedspd.typing import Argmin, Query, Release
 

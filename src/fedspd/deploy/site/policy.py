@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from fedspd.assemble import Agreed
 from fedspd.data import Schema
 from fedspd.deploy.protocol.messages import Ask, AskMasked
 from fedspd.deploy.protocol.terms import SECURE, Terms, columns_of
 from fedspd.deploy.site.settings import Site
 from fedspd.errors import InputError
-from fedspd.experiment import Agreed
 from fedspd.privacy import ProvedPlan
 
 LARGEST_MEAN = 1000.0  # that columns in [-1, 1] are shifted by: larger ones would only make features overflow

@@ -23,13 +23,13 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, NamedTuple
 
+from fedspd.assemble import Agreed
 from fedspd.deploy.protocol.messages import Masked, Measured, Reply
 from fedspd.deploy.protocol.terms import Terms, base_name
 from fedspd.deploy.site.policy import Refusal
 from fedspd.deploy.site.settings import Site
 from fedspd.deploy.site.store import Intent, Store
 from fedspd.errors import InputError
-from fedspd.experiment import Agreed
 from fedspd.privacy.accounting import Event, spent
 from fedspd.privacy.ledger import Charged, Ledger, agree, mark_of, read_mark, require_mark, write_mark
 from fedspd.privacy.ledger.accounts import require_same
@@ -57,7 +57,7 @@ class Session:
             self.passed_on.add((content.terms, content.charges))
 
 
-class Entered(NamedTuple):
+class EnteredRun(NamedTuple):
     """A run that the site has agreed to."""
 
     terms: Terms
@@ -108,7 +108,7 @@ class Spending:
         """Close the ledger."""
         self.ledger.close()
 
-    def require_room(self, entered: Entered) -> None:
+    def require_room(self, entered: EnteredRun) -> None:
         """Refuse a run that the budget has no release left for; the account is opened by the first charge only."""
         group, name = entered.group, self.site.name
         for charged in self.ledger.charges():
@@ -126,7 +126,7 @@ class Spending:
         if left < 1:
             raise Refusal(why)
 
-    def charge(self, entered: Entered, event: Event | None, mechanism: str) -> int:
+    def charge(self, entered: EnteredRun, event: Event | None, mechanism: str) -> int:
         """Pay for a release; the number of the site's charges in the run, this one included."""
         if event is None:
             raise Refusal("the run's release has no event that a budget could be charged; this site has a budget.")
@@ -149,12 +149,12 @@ class Spending:
         self.store.intend(None)
         self.store.remember(to_text(mark_of(self.ledger, self.site.name)))
 
-    def charged(self, entered: Entered) -> list[Charged]:
+    def charged(self, entered: EnteredRun) -> list[Charged]:
         """What the run was charged here so far."""
         key = entered.run, self.site.name
         return [charged for charged in self.ledger.charges() if (charged.run, charged.client) == key]
 
-    def cost(self, entered: Entered) -> tuple[int, float]:
+    def cost(self, entered: EnteredRun) -> tuple[int, float]:
         """How often the run was charged here, and what that costs by itself."""
         history = [(charged.event, charged.times) for charged in self.charged(entered)]
         epsilon = spent(history, self.budget.delta).epsilon if history else 0.0
@@ -182,7 +182,7 @@ class Spending:
             require_mark(self.ledger, read_mark(self.site.witness))
             write_mark(self.site.witness, mark_of(self.ledger, name))  # one that cannot be written is found here
 
-    def _left_over(self, entered: Entered, event: Event, mechanism: str) -> int | None:
+    def _left_over(self, entered: EnteredRun, event: Event, mechanism: str) -> int | None:
         """The number of a charge that was written and whose reply never left, if this release may use it."""
         intent, head = self.store.intent(), self.ledger.head
         if intent is None or (intent.head, intent.session) != (head.hash, self.session.token):
@@ -194,7 +194,7 @@ class Spending:
         free = self.store.reply(intent.run, intent.number) is None
         return intent.number if free and tuple(last) == expected else None
 
-    def _write(self, entered: Entered, number: int, event: Event, mechanism: str) -> None:
+    def _write(self, entered: EnteredRun, number: int, event: Event, mechanism: str) -> None:
         name = self.site.name
         self.ledger.enter({name: self.budget}, {name: entered.planned})
         decision = self.ledger.charge(entered.run, number, mechanism, {name: event})

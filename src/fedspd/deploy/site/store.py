@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS secrets (
 """
 
 
-class Run(NamedTuple):
+class StoredRun(NamedTuple):
     """A run the site has entered."""
 
     run: str
@@ -186,18 +186,18 @@ class Store:
         """Ask a person, or remember the answer."""
         self._connection.execute("INSERT OR REPLACE INTO approvals VALUES (?, ?, ?)", approval)
 
-    def enter(self, run: Run) -> None:
+    def enter(self, run: StoredRun) -> None:
         """Remember a run's terms."""
         self._connection.execute("INSERT INTO runs VALUES (?, ?, ?)", run)
 
-    def run(self, name: str) -> Run | None:
+    def run(self, name: str) -> StoredRun | None:
         """A run by its name."""
         found = self._connection.execute("SELECT * FROM runs WHERE run = ?", (name,)).fetchone()
-        return found and Run(*found)
+        return found and StoredRun(*found)
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[StoredRun]:
         """All runs."""
-        return [Run(*found) for found in self._connection.execute("SELECT * FROM runs")]
+        return [StoredRun(*found) for found in self._connection.execute("SELECT * FROM runs")]
 
     def repeated(self, run: str, request: str) -> Stored | None:
         """The reply that was made to the very same request."""

@@ -11,10 +11,11 @@ from fedspd.privacy.ledger.file import create_ledger
 from fedspd.privacy.ledger.ledger import Ledger
 from fedspd.privacy.ledger.mark import Mark, mark_of, read_mark, require_mark, write_mark
 from fedspd.privacy.ledger.report import Statement, Verified, describe, show, verify
-from fedspd.privacy.ledger.terms import Budget, Rule, Terms, agree
+from fedspd.privacy.ledger.terms import Budget, BudgetTerms, Rule, agree
 
 __all__ = [
     "Budget",
+    "BudgetTerms",
     "Charge",
     "Charged",
     "Decision",
@@ -23,7 +24,6 @@ __all__ = [
     "Refusal",
     "Rule",
     "Statement",
-    "Terms",
     "Verified",
     "agree",
     "create_ledger",

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import Event, to_dict
-from fedspd.privacy.ledger.terms import Budget, Terms, is_reserved, rule_for
+from fedspd.privacy.ledger.terms import Budget, BudgetTerms, is_reserved, rule_for
 
 Refusal = Literal["already charged", "budget spent", "delta reserved"]
 
@@ -53,7 +53,7 @@ class Charged:
 class Account:
     """A client's terms and how often it was charged each event."""
 
-    terms: Terms
+    terms: BudgetTerms
     history: dict[Event, int] = field(default_factory=dict)
 
     def allows(self, event: Event) -> bool:

@@ -49,7 +49,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Terms:
+class BudgetTerms:
     """A budget, the plan within it, and the part of delta that the plan takes; the filter has the rest."""
 
     budget: Budget
@@ -72,7 +72,7 @@ class Terms:
         return bool(self.plan) and all(as_gaussian(event) is not None for event in self.caps)
 
 
-def agree(budget: Budget, plan: History = ()) -> Terms:
+def agree(budget: Budget, plan: History = ()) -> BudgetTerms:
     """The terms of a client that declares a budget and, before its first release, a plan.
 
     Guarantees:
@@ -86,7 +86,7 @@ def agree(budget: Budget, plan: History = ()) -> Terms:
     return _agree(budget, tuple(counts.items()))
 
 
-def rule_for(terms: Terms, history: Mapping[Event, int]) -> Rule | None:
+def rule_for(terms: BudgetTerms, history: Mapping[Event, int]) -> Rule | None:
     """The rule that covers a history, or None if it is beyond the budget.
 
     Guarantees:
@@ -97,7 +97,7 @@ def rule_for(terms: Terms, history: Mapping[Event, int]) -> Rule | None:
     return _rule(terms, frozenset(history.items()))
 
 
-def is_reserved(terms: Terms, history: Mapping[Event, int]) -> bool:
+def is_reserved(terms: BudgetTerms, history: Mapping[Event, int]) -> bool:
     """Whether a history that no rule covers composes within the budget at its full delta, of which the plan has a part.
 
     It is for words and decides nothing: to grant such a history would give plan and filter more than delta together.
@@ -105,7 +105,7 @@ def is_reserved(terms: Terms, history: Mapping[Event, int]) -> bool:
     return terms.planned_delta > 0 and _composes(terms.budget, frozenset(history.items()))
 
 
-def room(terms: Terms, history: Mapping[Event, int], event: Event) -> int:
+def room(terms: BudgetTerms, history: Mapping[Event, int], event: Event) -> int:
     """How many more releases of `event` fit after `history`.
 
     Guarantees:
@@ -124,21 +124,21 @@ def require_relation(got: Relation, expected: Relation) -> None:
         )
 
 
-def within_caps(terms: Terms, history: Mapping[Event, int]) -> bool:
+def within_caps(terms: BudgetTerms, history: Mapping[Event, int]) -> bool:
     """Whether a history is part of the declared plan."""
     caps = terms.caps
     return all(count <= caps.get(event, 0) for event, count in history.items())
 
 
 @lru_cache(maxsize=4096)
-def _agree(budget: Budget, plan: Counts) -> Terms:
+def _agree(budget: Budget, plan: Counts) -> BudgetTerms:
     caps = plan if _proved(plan, budget.epsilon, budget.delta) else _cut(budget, plan)
     if not caps:
-        return Terms(budget)
-    terms = Terms(budget, caps, min(budget.delta, delta_at(caps, budget.epsilon)))
+        return BudgetTerms(budget)
+    terms = BudgetTerms(budget, caps, min(budget.delta, delta_at(caps, budget.epsilon)))
     if terms.covers_all_gaussian:
-        return Terms(budget, caps, max(terms.planned_delta, (1.0 - _LEFT_TO_FILTER) * budget.delta))
-    return Terms(budget) if fits_adaptively(caps, budget.epsilon, budget.delta) else terms
+        return BudgetTerms(budget, caps, max(terms.planned_delta, (1.0 - _LEFT_TO_FILTER) * budget.delta))
+    return BudgetTerms(budget) if fits_adaptively(caps, budget.epsilon, budget.delta) else terms
 
 
 def _proved(history: Iterable[tuple[Event, int]], epsilon: float, delta: float) -> bool:
@@ -157,7 +157,7 @@ def _cut(budget: Budget, plan: Counts) -> Counts:
 
 
 @lru_cache(maxsize=1 << 16)
-def _rule(terms: Terms, history: frozenset[tuple[Event, int]]) -> Rule | None:
+def _rule(terms: BudgetTerms, history: frozenset[tuple[Event, int]]) -> Rule | None:
     budget = terms.budget
     gaussian = terms.covers_all_gaussian and _all_gaussian(history)
     if gaussian and _proved(history, budget.epsilon, terms.planned_delta):
@@ -173,7 +173,7 @@ def _composes(budget: Budget, history: frozenset[tuple[Event, int]]) -> bool:
 
 
 @lru_cache(maxsize=1 << 12)
-def _room(terms: Terms, history: frozenset[tuple[Event, int]], event: Event) -> int:
+def _room(terms: BudgetTerms, history: frozenset[tuple[Event, int]], event: Event) -> int:
     budget, counts = terms.budget, dict(history)
     found = 0
     if within_caps(terms, counts):

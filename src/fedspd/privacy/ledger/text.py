@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from fedspd.privacy.accounting import Event, from_dict, to_dict
-from fedspd.privacy.ledger.terms import Budget, Terms
+from fedspd.privacy.ledger.terms import Budget, BudgetTerms
 
 
 @lru_cache(maxsize=1 << 16)
@@ -22,18 +22,18 @@ def event_of(text: str) -> Event:
 
 
 @lru_cache(maxsize=1 << 12)
-def terms_text(terms: Terms) -> str:
+def terms_text(terms: BudgetTerms) -> str:
     """The text of terms; `terms_of` is its inverse."""
     plan = [[to_dict(event), count] for event, count in terms.plan]
     return _canonical({"budget": asdict(terms.budget), "plan": plan, "planned_delta": terms.planned_delta})
 
 
 @lru_cache(maxsize=1 << 12)
-def terms_of(text: str) -> Terms:
+def terms_of(text: str) -> BudgetTerms:
     """The terms that `terms_text` wrote."""
     values = json.loads(text)
     plan = tuple((from_dict(event), count) for event, count in values["plan"])
-    return Terms(Budget(**values["budget"]), plan, values["planned_delta"])
+    return BudgetTerms(Budget(**values["budget"]), plan, values["planned_delta"])
 
 
 def _canonical(values: Any) -> str:

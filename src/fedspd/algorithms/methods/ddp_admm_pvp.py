@@ -1,0 +1,88 @@
+r"""DDP-ADMM with primal variable perturbation, PVP (Zhang and Zhu 2017, doi 10.1109/TIFS.2016.2607691).
+
+ADMM on a graph with exact sub-problems; the noise is added to the minimizer. All clients, every round:
+
+    λ_i <- λ_i + η/2 Σ_j (V_i - V_j)                                  over the neighbors j, of the last V
+    f_i  = argmin F_i(f) + 2 λ_i·f + η Σ_j ‖f - (c_i + V_j)/2‖²       the only access to the records
+    V_i  = f_i + b,   b of density ∝ exp(-‖b‖/s)
+
+with $c_i$ the client's own last $f_i$, as published, or its $V_i$. On a star the neighbors are all others. Needs a
+smooth objective.
+
+Released: $V_i$. Kept un-noised as published: $f_i$, hence `Private`.
+Claimed as published: α-DP of one round, $s = 2G/(m\mu\alpha)$ with μ the regularizer's strength; **as published**,
+since the hidden $f_i$ feeds all later rounds. No total.
+Claimed here, with $c_i = V_i$: **proved**, with the sensitivity $2G/(m(\mu + 2\eta V_i))$, which counts the curvature
+of the augmented Lagrangian too; rounds compose as pure releases.
+"""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any, NamedTuple
+
+from fedspd.algorithms.parts.network import Neighbors, OnNetwork
+from fedspd.algorithms.parts.objective_noise import strength
+from fedspd.errors import InputError
+from fedspd.privacy.sensitivity import RECORD_MOVES
+from fedspd.problem import minimize
+from fedspd.typing import Array, Batches, Private, Query, Release
+
+
+class Perturbed(NamedTuple):
+    """What a client carries."""
+
+    weights: Array  # V_i
+    dual: Array  # λ_i
+    own: Any  # where it is hidden, f_i as `Private`; else V_i
+
+
+@dataclass(frozen=True)
+class DDPADMMPrimal(OnNetwork):
+    """Exact ADMM with noise on the minimizer."""
+
+    row_norm: float | None  # every feature row is at most this long; None: as published
+
+    law = "laplace"
+
+    def __post_init__(self) -> None:
+        """Check that sub-problems are solved exactly, and that the published sensitivity is finite."""
+        super().__post_init__()
+        if self.row_norm is None and strength(self.objective) == 0:
+            raise InputError(
+                "ddp-admm-pvp-published divides its noise by the regularizer's strength, got none; set "
+                "problem.regularizer = squared-l2."
+            )
+
+    @property
+    def guarantee(self) -> str:
+        """Proved where nothing is hidden."""
+        if self.row_norm is None:
+            return "as published"
+        return "proved" if self.objective.gradient_bound(self.row_norm) < inf else "none"
+
+    def start(self, zeros: Array) -> tuple[Array, Perturbed, Array]:
+        """All zero: public."""
+        own = zeros if self.row_norm is not None else Private(zeros)
+        return self.network.start(zeros), Perturbed(zeros, zeros, own), zeros
+
+    def query(self, told: Neighbors, client: Perturbed, batches: Batches) -> tuple[Query, Private[Any] | None]:
+        """The minimizer of the client's augmented Lagrangian."""
+        own = client.own.value if self.row_norm is None else client.weights
+        sub = self.sub_problem(told, client, own)
+        records = batches.features[:, 0, ...], batches.labels[:, 0, ...], batches.divisors
+        least = minimize(self.objective, own, sub.curvature, sub.pull, *records)
+        return Query(least.weights, least.clipped), Private(least.weights) if self.row_norm is None else None
+
+    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
+        """How far one record moves the minimizer; as published, as if only the regularizer held it."""
+        if self.row_norm is None:
+            return 2 * self.objective.clip_norm / (batch_sizes * strength(self.objective))
+        curvature = strength(self.objective) + self.penalty * self.network.least_share
+        return RECORD_MOVES[self.relation] * self.objective.gradient_bound(self.row_norm) / (batch_sizes * curvature)
+
+    def settle(
+        self, told: Neighbors, client: Perturbed, release: Release, kept: Private[Any] | None
+    ) -> tuple[Perturbed, Array]:
+        """The dual step with what was heard; the reply is the release."""
+        own = release.value if kept is None else kept
+        return Perturbed(release.value, self.sub_problem(told, client, client.weights).dual, own), release.value

@@ -1,0 +1,86 @@
+r"""DP-LR-ADMM: randomized labels and perturbed ADMM (Wang, Ishii, Du, Cheng and Chen 2020, arXiv 1908.01059).
+Known here by its abstract and tables: a **reconstruction**.
+
+Before the first round every label is flipped with chance $1/(1+e^{\epsilon_y})$
+(`privacy.mechanism.randomized_response`), and the loss is corrected for it (`problem.flipped.FlippedLabels`). Then
+ADMM on a graph, all clients, every round:
+
+    λ_i <- λ_i + η/2 Σ_j (V_i - V_j)                                          over the neighbors j, of the last V
+    f_i  = argmin F_i(f) + (h_i/m)·f + 2 λ_i·f + η Σ_j ‖f - (V_i + V_j)/2‖²   the only access to the records
+    V_i  = f_i + N(0, σ²)
+
+with $h_i \sim N(0, \tau^2 G^2)$ drawn once: "combined" noise in the objective and on the primal. On a star the
+neighbors are all others. Needs a smooth objective. Published noise decays from round to round; here all rounds have
+the same share of the budget.
+
+Released: $V_i$. Remembered: $h_i$, which is secret but no function of the records.
+Claimed as published: labels are $\epsilon_y$-private even from their own server; a total for the rest.
+Claimed here: **proved** (ε, δ)-DP of whole records over all rounds, by the noise on $f_i$ alone, with the sensitivity
+$2G/(m(\mu + 2\eta V_i))$; the flipped labels and $h_i$ are not counted on, and protect besides.
+"""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any, NamedTuple
+
+from fedspd.algorithms.parts.network import Neighbors, OnNetwork
+from fedspd.algorithms.parts.objective_noise import strength
+from fedspd.privacy.sensitivity import RECORD_MOVES
+from fedspd.problem import minimize
+from fedspd.typing import Array, Batches, Query, Release, array_namespace
+
+
+class Tilted(NamedTuple):
+    """What a client carries: functions of its releases, and its own draw."""
+
+    weights: Array  # V_i
+    dual: Array  # λ_i
+    tilt: Array  # h_i in units of τ G
+    begun: Array  # 0 before the draw, 1 after it
+
+
+@dataclass(frozen=True)
+class DPLRADMM(OnNetwork):
+    """Exact ADMM on flipped labels, with noise drawn once in the objective and anew on every minimizer.
+
+    The loss of its objective is corrected for flipped labels.
+    """
+
+    row_norm: float  # every feature row is at most this long
+    tilting: float = 1.0  # τ
+
+    law = "gaussian"
+    more_draws = 1
+
+    @property
+    def guarantee(self) -> str:
+        """Without clipping or bounded slopes nothing is bounded."""
+        return "proved" if self.objective.gradient_bound(self.row_norm) < inf else "none"
+
+    def start(self, zeros: Array) -> tuple[Array, Tilted, Array]:
+        """All zero: public."""
+        return self.network.start(zeros), Tilted(zeros, zeros, zeros, zeros[:, :1, :1]), zeros
+
+    def stir(self, client: Tilted, draws: Array) -> tuple[Tilted, Array]:
+        """The first draw of the first round is kept for good."""
+        tilt = client.begun * client.tilt + (1 - client.begun) * draws[:, 1, ...]
+        return client._replace(tilt=tilt, begun=0 * client.begun + 1), draws[:, 0, ...]
+
+    def query(self, told: Neighbors, client: Tilted, batches: Batches) -> tuple[Query, None]:
+        """The minimizer of the client's tilted augmented Lagrangian."""
+        xp, steepest = array_namespace(client.weights), self.objective.loss.slope_bound * self.row_norm
+        bound = xp.minimum(xp.asarray(self.objective.clip_norm), xp.asarray(steepest))  # G, also where it is traced
+        tilt = self.tilting * bound * client.tilt / batches.divisors[:, None, None]
+        sub = self.sub_problem(told, client)
+        records = batches.features[:, 0, ...], batches.labels[:, 0, ...], batches.divisors
+        least = minimize(self.objective, client.weights, sub.curvature, sub.pull - tilt, *records)
+        return Query(least.weights, least.clipped), None
+
+    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
+        """How far one record moves the minimizer."""
+        curvature = strength(self.objective) + self.penalty * self.network.least_share
+        return RECORD_MOVES[self.relation] * self.objective.gradient_bound(self.row_norm) / (batch_sizes * curvature)
+
+    def settle(self, told: Neighbors, client: Tilted, release: Release, kept: None) -> tuple[Tilted, Array]:
+        """The dual step with what was heard; the reply is the release."""
+        return client._replace(weights=release.value, dual=self.sub_problem(told, client).dual), release.value

@@ -1,0 +1,108 @@
+r"""FedSPD-DP with released state: the variant of arXiv 2204.12284 whose privacy is proved (`docs/privacy.md`).
+
+The primal is perturbed first, and everything a client keeps follows from the perturbed value:
+
+    x̄    = mean of Q proximal steps, begun at x_0 (or at the client's last x̃)     eq. (13a)-(13b)
+    x̃    = x̄ + N(0, σ²)                                      the only access to the records
+    λ    <- λ + ρ (x_0 - x̃)                                                             line 16
+    y     = x̃ - λ/ρ                                                        the upload, eq. (14)
+
+The server averages the latest y of all clients, as published.
+
+Released: x̃; upload, dual and next start are functions of it and of what the server sent, so a
+round is a fresh mechanism of the shard and the public transcript, and adaptive composition applies.
+Claimed: **proved**, with the sensitivity of `privacy.sensitivity.proximal_average`.
+"""
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, Literal
+
+from fedspd.algorithms.base import PrimalDual, Released, Told, length, mean_of_latest
+from fedspd.algorithms.parts.proximal import check_local_steps, proximal_steps
+from fedspd.privacy.rounding import GradientSum, steps_rounding
+from fedspd.privacy.sensitivity import proximal_average
+from fedspd.problem import Objective
+from fedspd.typing import Array, Batches, Query, Release, array_namespace
+
+
+@dataclass(frozen=True)
+class FedSPD:
+    """FedSPD-DP whose client state is computed from noised values only."""
+
+    objective: Objective
+    clients: int  # N
+    penalty: float  # ρ
+    local_steps: int  # Q
+    inverse_step: float  # γ
+    row_norm: float  # R: every feature row is at most this long
+    start_at: Literal["server", "own"] = "server"
+    relation: Literal["replace-one", "zero-out"] = "replace-one"
+    crowding: float = 1.0  # most records in a batch over the nominal batch size; above 1 with Poisson sampling
+
+    guarantee = "proved"
+    keeps_replies = True
+    law = "gaussian"
+    exact = False
+    releases = 1
+
+    def __post_init__(self) -> None:
+        """Check the conditions of the sensitivity proof, on declared numbers only."""
+        check_local_steps(self.objective, self.local_steps, self.inverse_step, self.row_norm, self.crowding)
+
+    def start(self, zeros: Array) -> tuple[Array, Released, Array]:
+        """All zero: public."""
+        return zeros[0, ...], Released(zeros, zeros), zeros
+
+    def broadcast(self, server: Array, round: Any) -> Told:
+        """The mean of all latest replies (line 5) and γ."""
+        return Told(server, self.inverse_step)
+
+    def query(self, told: Told, client: Released, batches: Batches) -> tuple[Query, None]:
+        """The average of Q proximal steps; nothing else of the records is kept."""
+        xp = array_namespace(told.weights)
+        own = self.start_at == "own"
+        start = client.weights if own else xp.zeros_like(client.weights) + told.weights
+        steps = proximal_steps(
+            self.objective, start, told.weights, client.dual, told.inverse_step, self.penalty, batches
+        )
+        return Query(steps.average, steps.clipped), None
+
+    def sensitivity(self, round: Any, batch_sizes: Array) -> Any:
+        """Of the average of the local steps, for each client's batch size."""
+        return proximal_average(
+            self.relation,
+            self.objective.gradient_bound(self.row_norm),
+            batch_sizes,
+            self.local_steps,
+            self.inverse_step,
+            self.penalty,
+        )
+
+    def rounding(self, told: Told, client: Released, batch: GradientSum) -> float:
+        """Of Q proximal steps, pulled by the server's weights and the dual."""
+        start = length(client.weights if self.start_at == "own" else told.weights)
+        pull = self.penalty * length(told.weights) + length(client.dual)
+        return steps_rounding(batch, self.local_steps, self.inverse_step, self.penalty, start, pull)
+
+    def settle(self, told: Told, client: Released, release: Release, kept: None) -> tuple[Released, Array]:
+        """Dual, next start and upload, all from the noised value."""
+        dual = client.dual + self.penalty * (told.weights - release.value)
+        return Released(release.value, dual), release.value - dual / self.penalty
+
+    def merge(self, server: Array, told: Told, replies: Array, previous: Array, present: Array) -> Array:
+        """Mean over all N clients, of whom only the participants' replies changed."""
+        return mean_of_latest(server, replies, previous, present, self.clients)
+
+    def model(self, server: Array) -> Array:
+        """$x_0$ of the next round."""
+        return server
+
+    def local_point(self, client: Released) -> PrimalDual:
+        """The released weights and the dual."""
+        return PrimalDual(client.weights, client.dual)
+
+
+def averaged_noise(sensitivity: float, noise_multiplier: float, clients: int) -> float:
+    """Deviation of the noise on the server's average of all uploads: y = 2 x̃ - ..., so twice that of the primal."""
+    return 2 * sensitivity * noise_multiplier / sqrt(clients)

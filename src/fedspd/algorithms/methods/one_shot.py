@@ -1,0 +1,76 @@
+r"""One shot: objective perturbation (Chaudhuri, Monteleoni and Sarwate 2011, arXiv 0912.0071) at every client, then a
+mean.
+
+One round. Client i, by itself:
+
+    x_i = argmin F_i(x) + μ/2 ‖x‖² + b·x,   b of density ∝ exp(-‖b‖/s)      the only access to the records
+    w   = mean of x_i over the participants
+
+The whole budget is spent once and nobody hears from anybody: what a method with rounds must beat. Needs a smooth
+objective.
+
+Released: $x_i$.
+Claimed as published: ε-DP, $\epsilon = 2G/(ms) + 2\ln(1 + L/(m\mu'))$ with the regularizer in $\mu'$.
+Claimed here: **proved**, with the logarithm once (`objective_noise`).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fedspd.algorithms.base import PrimalDual, Told, mean_of_present
+from fedspd.algorithms.methods.fedavg import Local
+from fedspd.algorithms.parts.objective_noise import NoiseInObjective, determinant_loss, perturbed_minimum
+from fedspd.problem import Objective, check_exact
+from fedspd.typing import Argmin, Array, Batches, Release
+
+
+@dataclass(frozen=True)
+class OneShot(NoiseInObjective):
+    """Every client's own private optimum, averaged."""
+
+    objective: Objective
+    penalty: float  # μ
+    row_norm: float
+
+    relation = "replace-one"
+    exact = True
+    releases = 1
+    local_steps = 1
+    keeps_replies = False
+
+    def __post_init__(self) -> None:
+        """Check that the problem is solved exactly."""
+        check_exact(self.objective)
+
+    def start(self, zeros: Array) -> tuple[Array, Local, Array]:
+        """All zero: public."""
+        return zeros[0, ...], Local(zeros), zeros
+
+    def broadcast(self, server: Array, round: Any) -> Told:
+        """Nothing that matters."""
+        return Told(server, self.penalty)
+
+    def query(self, told: Told, client: Local, batches: Batches) -> tuple[Argmin, None]:
+        """The client's own problem, waiting for its noise."""
+        start = 0 * client.weights
+        return perturbed_minimum(self.objective, start, self.penalty, start, batches), None
+
+    def jacobian(self, batch_sizes: Any) -> float:
+        """What the release costs beside the size of its noise."""
+        return determinant_loss(self.objective, self.row_norm, float(min(batch_sizes)), self.penalty)
+
+    def settle(self, told: Told, client: Local, release: Release, kept: None) -> tuple[Local, Array]:
+        """The reply is the release."""
+        return Local(release.value), release.value
+
+    def merge(self, server: Array, told: Told, replies: Array, previous: Array, present: Array) -> Array:
+        """Mean over the participants."""
+        return mean_of_present(replies, present)
+
+    def model(self, server: Array) -> Array:
+        """The mean."""
+        return server
+
+    def local_point(self, client: Local) -> PrimalDual:
+        """The released weights; there is no dual."""
+        return PrimalDual(client.weights, 0 * client.weights)

@@ -1,0 +1,1 @@
+"""What methods hold: local steps, step sizes, graphs of clients, noise in objectives."""

@@ -1,0 +1,52 @@
+"""Which engine runs what: a rule on sizes alone, with constants measured by `make bench` and `make bench-limit`."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from fedspd.config import Config
+from fedspd.engine import Outcome, Simulation
+from fedspd.engine.jax_engine.session import installed, require
+from fedspd.engine.spending import Gate
+from fedspd.privacy import POISSON
+
+ROUND_SECONDS = 1e-3  # of NumPy per round, whatever its size: benchmarks/limit.py, K 20
+RECORD_SECONDS = 6e-7  # of NumPy per record of a round: benchmarks/limit.py, K 1000
+GAIN = 2.0  # how much faster JAX is on the same CPU, once compiled: benchmarks/speed.py
+COMPILE_SECONDS = 8.0  # importing JAX and compiling one shape
+ACCELERATORS = ("/dev/nvidia0", "/dev/kfd", "/dev/accel0")
+
+
+def pick_engine(config: Config, simulation: Simulation, runs: int, charged: bool) -> str:
+    """NumPy for what is over before JAX has compiled, JAX for many runs of one shape or on an accelerator.
+
+    Args:
+        config: its `run.engine` decides, unless that is "auto".
+        simulation: one of the runs.
+        runs: how many of this shape there are.
+        charged: whether a ledger is charged: NumPy charges round by round, JAX all rounds before the first.
+    """
+    if config.run.engine != "auto":
+        return config.run.engine
+    if not installed() or charged or simulation.plan.sampling == POISSON:
+        return "numpy"
+    if any(Path(device).exists() for device in ACCELERATORS):
+        return "jax"
+    if simulation.algorithm.exact:  # as fast in NumPy: the time goes into solving linear systems
+        return "numpy"
+    saved = (1 - 1 / GAIN) * runs * numpy_seconds(simulation)
+    return "jax" if saved > COMPILE_SECONDS else "numpy"
+
+
+def numpy_seconds(simulation: Simulation) -> float:
+    """About what NumPy needs for the rounds of a run."""
+    mean_size = len(simulation.shards.labels) / simulation.shards.clients
+    records = simulation.algorithm.local_steps * simulation.batch_size if simulation.batch_size else mean_size
+    return simulation.rounds * (ROUND_SECONDS + simulation.participants * records * RECORD_SECONDS)
+
+
+def compiled(simulations: Sequence[Simulation], gate: Gate | None = None) -> Iterator[tuple[int, Outcome]]:
+    """Outcomes of the JAX engine with the numbers of their simulations, those of one shape together."""
+    require()
+    from fedspd.engine.jax_engine.batch import simulate_batch  # imports JAX, which takes a second
+
+    return simulate_batch(simulations, gate)

@@ -1,0 +1,107 @@
+"""Many runs: those of one shape in one compiled program, or each on a core of its own."""
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import fields
+from typing import Any
+
+from fedspd.assemble.build import deal_seed, prepare_experiment
+from fedspd.assemble.engines import compiled, pick_engine
+from fedspd.assemble.run import Run, conclude, run
+from fedspd.config import Config, changed
+
+CHUNK = 5  # runs handed to a process at a time
+TABLES = 2 << 30  # bytes of records prepared together
+
+
+def run_many(configs: Sequence[Config], engine: str = "auto") -> Iterator[tuple[int, Run]]:
+    """Finished runs with their numbers in `configs`, as they come.
+
+    Args:
+        configs: what to run.
+        engine: for those whose `run.engine` is "auto".
+    """
+    numbered = [
+        (number, changed(config, {"run.engine": engine}) if config.run.engine == "auto" else config)
+        for number, config in enumerate(configs)
+    ]
+    alone: list[tuple[int, Config]] = []
+    for group in _alike(numbered):
+        if _engine(group) == "jax":
+            yield from _run_together(group)
+        else:
+            alone += group
+    if alone:
+        yield from _run_apart(alone)
+
+
+def _alike(numbered: list[tuple[int, Config]]) -> list[list[tuple[int, Config]]]:
+    """Runs that differ in their seed and in numbers only, so probably of one shape; equal deals side by side."""
+    groups: dict[Any, list[tuple[int, Config]]] = {}
+    for number, config in numbered:
+        form = tuple(
+            None if isinstance(value, float) or key.name == "seed" else value
+            for section in fields(config)
+            for key in fields(getattr(config, section.name))
+            for value in [getattr(getattr(config, section.name), key.name)]
+        )
+        groups.setdefault(form, []).append((number, config))
+    return [sorted(group, key=lambda one: deal_seed(one[1])) for group in groups.values()]
+
+
+def _engine(group: list[tuple[int, Config]]) -> str:
+    """What runs a group; only where it is left open is one of its runs prepared to see."""
+    config = group[0][1]
+    if config.run.engine != "auto":
+        return config.run.engine
+    return pick_engine(config, prepare_experiment(config).simulation, len(group), charged=False)
+
+
+def _run_together(group: list[tuple[int, Config]]) -> Iterator[tuple[int, Run]]:
+    """In lots whose tables fit into memory."""
+    first = prepare_experiment(group[0][1]).simulation
+    size = max(1, TABLES // first.shards.features.nbytes)
+    for begin in range(0, len(group), size):
+        lot = group[begin : begin + size]
+        started = time.perf_counter()
+        prepared = [prepare_experiment(config) for _, config in lot]
+        for place, outcome in compiled([experiment.simulation for experiment in prepared]):
+            seconds = (time.perf_counter() - started) / len(lot)
+            yield lot[place][0], conclude(prepared[place], outcome, "jax", seconds)
+
+
+def _run_apart(numbered: list[tuple[int, Config]]) -> Iterator[tuple[int, Run]]:
+    """On all cores, each run in one process."""
+    workers = min(len(numbered), os.cpu_count() or 1)
+    # Neighbors differ in their seed only: together they share what a worker remembers of a plan.
+    size = max(1, min(CHUNK, len(numbered) // (2 * workers)))
+    # Started afresh rather than forked: a fork of a process with threads may hang.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent) as pool:
+        try:
+            jobs = [pool.submit(_run_some, numbered[begin : begin + size]) for begin in range(0, len(numbered), size)]
+            for job in as_completed(jobs):
+                yield from job.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _end_with_parent() -> None:
+    """A killed parent cannot tell its workers; each watches it instead."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _run_some(numbered: list[tuple[int, Config]]) -> list[tuple[int, Run]]:
+    return [(number, run(changed(config, {"run.engine": "numpy"}))) for number, config in numbered]

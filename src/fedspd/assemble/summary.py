@@ -1,0 +1,148 @@
+"""The numbers a run is remembered by."""
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from fedspd.algorithms import METHODS, Algorithm
+from fedspd.algorithms.base import PerturbsObjective
+from fedspd.assemble.build import Experiment
+from fedspd.engine import Convergence, Outcome
+from fedspd.engine.diagnostics import accuracies, losses
+from fedspd.privacy import ProvedPlan, PublishedPlan
+from fedspd.privacy.accounting import spent
+from fedspd.results import COLUMNS, History
+
+AnyPlan = ProvedPlan | PublishedPlan
+NUMBER = 8  # bytes of one uploaded number
+ADVERSARY = "anyone who sees every upload and every model, the server included"
+ADVERSARIES = {"dp-aadmm": "anyone who sees the sum of a round's uploads, never one of them"}
+"""Where a method asks for another one."""
+MECHANISMS = {"gaussian": "Gaussian", "laplace": "spherical Laplace"}
+IN_OBJECTIVES = ", in objectives"  # where noise is not on what is released but in what is minimized
+CONVERSIONS = {
+    "proved": "each round is pure; by the law of their losses, or their epsilons, rounds compose to (epsilon, delta)",
+    "as published": "each round is pure and their epsilons add up; delta is not used",
+}
+"""How pure privacy became the (epsilon, delta) that is stated."""
+
+
+def summarize(
+    experiment: Experiment, outcome: Outcome, average: np.ndarray, measured: Convergence | None, wall_seconds: float
+) -> dict[str, Any]:
+    """Privacy first, then what was reached."""
+    simulation, history = experiment.simulation, outcome.history
+    shards, algorithm = simulation.shards, simulation.algorithm
+    columns, outputs = shards.features.shape[1], algorithm.objective.loss.outputs
+    return {
+        "algorithm": experiment.config.algorithm.name,
+        **stated_privacy(
+            experiment.config.algorithm.name,
+            experiment.plan,
+            algorithm,
+            history,
+            len(shards.labels) / shards.clients,
+            simulation.expected_participations,
+        ),
+        "rounds": len(outcome.models),
+        "rounds_planned": simulation.rounds,
+        "stopped": _stopped(experiment, outcome),
+        "clients": shards.clients,
+        "participants": simulation.participants,
+        "participations_max": int(outcome.participations.max()),
+        "uploads": int(history["participants"].sum()),
+        "records_min": int(shards.sizes.min()),
+        "records_max": int(shards.sizes.max()),
+        "dimension": columns * outputs,
+        "penalty": algorithm.penalty,
+        "inverse_step": history.last("inverse_step"),
+        "test_accuracy": history.last("test_accuracy"),
+        "test_accuracy_average": float(accuracies(algorithm.objective.loss, simulation.test, average[None])[0]),
+        "majority_accuracy": float(np.bincount(simulation.test.labels).max() / len(simulation.test)),
+        "test_loss": float(np.mean(losses(algorithm.objective.loss, simulation.test, outcome.weights))),
+        "bytes_uploaded": NUMBER * reply_size(algorithm, columns, outputs) * int(history["participants"].sum()),
+        "objective": history.last("objective"),
+        "alfv": history.last("alfv"),
+        "consensus_error": history.last("consensus_error"),
+        "weights_norm": history.last("weights_norm"),
+        "clipped_share": float(np.mean(history["clipped_share"])),
+        "convergence": None if measured is None else asdict(measured),
+        "wall_seconds": wall_seconds,
+        "seed": simulation.seed,
+        "columns": COLUMNS,
+    }
+
+
+def reply_size(algorithm: Algorithm, columns: int, outputs: int) -> int:
+    """Numbers that a client uploads in a round."""
+    return algorithm.start(np.zeros((1, columns, outputs)))[2].size
+
+
+def stated_privacy(
+    name: str, plan: AnyPlan, method: Algorithm, history: History, records: float, participations: float
+) -> dict[str, Any]:
+    """What a run states about privacy, simulated or between real sites.
+
+    Args:
+        name: of the method.
+        plan: its noise and events.
+        method: itself.
+        history: what was spent by round.
+        records: of a client, on average.
+        participations: of a client, as many as are expected.
+    """
+    common = {
+        "guarantee": plan.guarantee,
+        "delta": plan.delta,
+        "unit": "record",
+        "relation": plan.relation,
+        "sampling": plan.sampling,
+        "mechanism": MECHANISMS[plan.law] + (IN_OBJECTIVES if isinstance(method, PerturbsObjective) else ""),
+        "conversion": CONVERSIONS.get(plan.guarantee) if plan.law == "laplace" else None,
+        "adversary": ADVERSARIES.get(name, ADVERSARY),
+        "epsilon_spent_max": history.last("epsilon_max"),
+        "epsilon_spent_mean": history.last("epsilon_mean"),
+    }
+    if isinstance(plan, ProvedPlan):
+        return common | _proved(plan)
+    return common | _published(name, plan, records, participations)
+
+
+def _proved(plan: ProvedPlan) -> dict[str, Any]:
+    one_round = max(
+        spent([(group.event, 1)], plan.delta, plan.accountant).epsilon  # pyright: ignore[reportArgumentType]
+        for group in plan.groups
+    )
+    return {
+        "epsilon": float(plan.budgets.max()),
+        "epsilon_proved": float(plan.budgets.max()),
+        "unproved_because": None,
+        "epsilon_per_round": one_round,
+        "noise_multiplier": float(plan.noise_multipliers.max()),
+        "accountant": plan.accountant,
+        "scaling_charged": any(group.moments is not None for group in plan.groups),
+    }
+
+
+def _published(name: str, plan: PublishedPlan, records: float, participations: float) -> dict[str, Any]:
+    """What the paper would state: Theorem 1 at the average shard and p T participations."""
+    return {
+        "epsilon": float(plan.stated(records, participations)),
+        "epsilon_proved": None,
+        "unproved_because": METHODS[name].caveat,
+        "epsilon_per_round": plan.epsilon_per_round,
+        "noise_multiplier": plan.noise_multiplier,
+        "accountant": "published",
+        "scaling_charged": False,
+    }
+
+
+def _stopped(experiment: Experiment, outcome: Outcome) -> str | None:
+    done, planned = len(outcome.models), experiment.simulation.rounds
+    if done == planned:
+        return None
+    return (
+        f"after {done} of {planned} rounds: fewer than {experiment.simulation.min_participants} clients had budget "
+        "left for another round"
+    )

@@ -1,0 +1,190 @@
+"""Simulations on JAX, those of one shape side by side in one program."""
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedspd.algorithms import PrimalDual
+from fedspd.data import Shards
+from fedspd.engine.diagnostics import Lagrangian, shares
+from fedspd.engine.jax_engine.inputs import ProgramKey, RunInputs, make_inputs, program_key
+from fedspd.engine.jax_engine.program import RoundOutputs, run_and_measure
+from fedspd.engine.jax_engine.session import session
+from fedspd.engine.jax_engine.sharded import run_sharded
+from fedspd.engine.numpy_engine import GivenDraws
+from fedspd.engine.outcome import Trace, conclude, require_rounds
+from fedspd.engine.parallel import ParallelMap, cores
+from fedspd.engine.participation import RoundPlan, plan_rounds
+from fedspd.engine.simulation import Outcome, Simulation, check_claims
+from fedspd.engine.spending import Gate, Spending
+from fedspd.errors import InputError
+
+MEMORY = 1 << 30  # bytes of states, batches and scores side by side on a CPU
+DEVICE_MEMORY = 16 << 30  # on other devices
+
+
+class PaidRun(NamedTuple):
+    """A simulation whose participants are known and paid for."""
+
+    number: int
+    simulation: Simulation
+    spending: Spending
+    played: list[RoundPlan]
+
+
+def simulate_batch(
+    simulations: Sequence[Simulation],
+    gate: Gate | None = None,
+    kind: Any = np.float32,
+    drawn: GivenDraws | None = None,
+) -> Iterator[tuple[int, Outcome]]:
+    """Outcomes with the numbers of their simulations, group by group.
+
+    Args:
+        simulations: what to run.
+        gate: a ledger; every round of every simulation is charged before the first is played.
+        kind: type of numbers on the clients; the server's are float64, and clients' too where a method is exact.
+        drawn: draws handed in, in place of the device's own.
+    """
+    groups: dict[ProgramKey, list[PaidRun]] = {}
+    for number, simulation in enumerate(simulations):
+        simulation.check()
+        check_claims(simulation.algorithm, simulation.plan, prod(simulation.matrix))
+        _check_devices(simulation)
+        shape = program_key(simulation, np.float64 if simulation.algorithm.exact else kind, drawn is not None)
+        spending = Spending(simulation.plan, simulation.shards.clients, gate, simulation.spent_every_round)
+        ready = PaidRun(number, simulation, spending, list(plan_rounds(simulation, spending)))
+        require_rounds(ready.played)
+        groups.setdefault(shape, []).append(ready)
+    with cores() as each:
+        for shape, group in groups.items():
+            if jax.device_count() > 1 and len(group) == 1:
+                yield _run_over_devices(shape, group[0], drawn, each)
+                continue
+            size = _abreast(shape, len(group))
+            for begin in range(0, len(group), size):
+                yield from _run(shape, group[begin : begin + size], size, drawn, each)
+
+
+def _check_devices(simulation: Simulation) -> None:
+    """Refuse what clients of one device would have to hear from clients of another."""
+    network = getattr(simulation.algorithm, "network", None)
+    if jax.device_count() > 1 and network is not None and network.topology is not None:
+        raise InputError(
+            f"a topology other than star runs on one device, got {network.topology.name} and {jax.device_count()} "
+            "devices; show JAX one of them only, or use --engine numpy."
+        )
+
+
+def _abreast(shape: ProgramKey, count: int) -> int:
+    """How many of so many lanes go into one call: as many as fit into memory, and every call about as many."""
+    columns, outputs = shape.matrix
+    drawn = shape.places * shape.steps * shape.batch
+    numbers = 6 * shape.clients * columns * outputs + 2 * drawn * columns + shape.rounds * (shape.tested + 2 * drawn)
+    fit = max(1, (MEMORY if jax.default_backend() == "cpu" else DEVICE_MEMORY) // (4 * numbers))
+    return -(-count // -(-count // fit))
+
+
+def _run(
+    shape: ProgramKey, group: list[PaidRun], size: int, drawn: GivenDraws | None, each: ParallelMap
+) -> Iterator[tuple[int, Outcome]]:
+    simulations = [ready.simulation for ready in group]
+    with session():
+        records, bases = _tables(simulations, shape.kind)
+        tests, numbers = _test_tables(simulations, shape.kind)
+        lanes = [
+            make_inputs(ready.simulation, ready.played, shape, base, test, drawn)
+            for ready, base, test in zip(group, bases, numbers, strict=True)
+        ]
+        found, counts = _played(shape, lanes, size, (*records, *tests), each)
+    for place, ready in enumerate(group):
+        one: RoundOutputs = jax.tree.map(lambda array, place=place: array[place], found)
+        yield ready.number, _outcome(ready, one, lanes[place], counts[place], each)
+
+
+def _run_over_devices(
+    shape: ProgramKey, ready: PaidRun, drawn: GivenDraws | None, each: ParallelMap
+) -> tuple[int, Outcome]:
+    lane = make_inputs(ready.simulation, ready.played, shape, 0, 0, drawn)
+    with session():
+        spread, left = run_sharded(shape, lane, ready.simulation.shards)
+    return ready.number, _outcome(ready, left, spread, None, each)
+
+
+def _played(
+    shape: ProgramKey, lanes: list[RunInputs], size: int, tables: tuple[Any, ...], each: ParallelMap
+) -> tuple[RoundOutputs, np.ndarray]:
+    """All lanes; on a CPU one part of them per core, which a single program would leave idle."""
+    parts = min(size, os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
+    size = -(-size // parts)
+    filled = lanes + lanes[-1:] * (parts * size - len(lanes))  # parts of one size share a program
+
+    def part(begin: int) -> tuple[RoundOutputs, np.ndarray]:
+        stacked: RunInputs = jax.tree.map(lambda *arrays: np.stack(arrays), *filled[begin : begin + size])
+        with session():  # JAX keeps its settings by thread
+            return jax.tree.map(np.asarray, run_and_measure(shape, stacked, *tables))
+
+    left = list(each(part, range(0, len(filled), size)))
+    return jax.tree.map(lambda *arrays: np.concatenate(arrays)[: len(lanes)], *left)
+
+
+def _tables(simulations: list[Simulation], kind: str) -> tuple[tuple[Any, Any], list[int]]:
+    """All distinct tables of records below each other, and the row where each simulation's begins."""
+    begins: dict[Shards, int] = {}
+    rows = 0
+    for simulation in simulations:
+        if simulation.shards not in begins:
+            begins[simulation.shards] = rows
+            rows += len(simulation.shards.labels)
+    return _on_device(tuple(begins), kind), [begins[one.shards] for one in simulations]
+
+
+@lru_cache(maxsize=1)  # lots of a sweep, and runs in turn, mostly use the same records
+def _on_device(tables: tuple[Shards, ...], kind: str) -> tuple[Any, Any]:
+    features = np.concatenate([shards.features.astype(kind, copy=False) for shards in tables])
+    return jnp.asarray(features), jnp.asarray(np.concatenate([shards.labels for shards in tables]))
+
+
+def _test_tables(simulations: list[Simulation], kind: str) -> tuple[tuple[Any, Any], list[int]]:
+    """All distinct test tables in a stack, and each simulation's number in it."""
+    distinct = {id(simulation.test): simulation.test for simulation in simulations}
+    numbers = {name: number for number, name in enumerate(distinct)}
+    features = jnp.asarray(np.stack([table.features.astype(kind, copy=False) for table in distinct.values()]))
+    labels = jnp.asarray(np.stack([table.labels for table in distinct.values()]))
+    return (features, labels), [numbers[id(simulation.test)] for simulation in simulations]
+
+
+def _outcome(
+    ready: PaidRun, left: RoundOutputs, lane: RunInputs, counts: np.ndarray | None, each: ParallelMap
+) -> Outcome:
+    simulation, played, rounds = ready.simulation, ready.played, len(ready.played)
+    models = left.models[:rounds]
+    present = lane.turns.present[:rounds]
+    scales = (lane.turns.scale[:rounds] * present).sum(axis=1) / np.maximum(present.sum(axis=1), 1)
+    steps = np.broadcast_to(left.inverse_step, (len(left.models),))[:rounds]
+    trace = Trace(
+        models, np.asarray(steps, float), scales.astype(float), np.asarray(left.clipped_share[:rounds], float)
+    )
+    lagrangian = _follow(simulation, lane, left.points, models, each) if simulation.lagrangian else None
+    accuracy = None if counts is None else shares(counts[:rounds], models, len(simulation.test))
+    return conclude(simulation, ready.spending, played, trace, lagrangian, each, accuracy)
+
+
+def _follow(
+    simulation: Simulation, lane: RunInputs, points: PrimalDual, models: np.ndarray, each: ParallelMap
+) -> Lagrangian:
+    algorithm, shape = simulation.algorithm, (simulation.shards.clients, *simulation.matrix)
+    lagrangian = Lagrangian(
+        algorithm.objective, simulation.shards, algorithm.penalty, each, np.zeros(shape), np.zeros(shape)
+    )
+    for number, model in enumerate(models):
+        present = lane.turns.present[number]
+        weights, dual = (np.asarray(part[number, present], float) for part in points)
+        lagrangian.update(lane.turns.client[number, present], PrimalDual(weights, dual), model, number + 1)
+    return lagrangian

@@ -1,0 +1,143 @@
+"""Many rounds on one machine, in NumPy: no compile time, cost per round growing with the participants."""
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedspd.algorithms.base import draws_shape
+from fedspd.engine import draws
+from fedspd.engine.batches import draw_records, gather_batches, trimmed
+from fedspd.engine.client_tables import converted, gather, heard, joined, scatter, writable
+from fedspd.engine.diagnostics import Lagrangian
+from fedspd.engine.outcome import Trace, conclude
+from fedspd.engine.parallel import ParallelMap, cores
+from fedspd.engine.participation import RoundPlan, plan_rounds
+from fedspd.engine.round import Played, play
+from fedspd.engine.simulation import Outcome, Simulation, check_claims
+from fedspd.engine.spending import Gate, Spending
+from fedspd.privacy import MECHANISMS
+from fedspd.typing import Argmin, Query, Release
+
+PART = 512  # participants that one thread plays at a time
+ALIKE = 0.7  # whole shards played together are at least this much of the longest one
+
+
+class Draws(NamedTuple):
+    """Which records each participant uses, and its noise."""
+
+    records: np.ndarray  # (clients, local steps, longest batch), numbers within the shard
+    noise: np.ndarray  # of scale 1
+
+
+GivenDraws = Callable[[int, np.ndarray], Draws]
+"""Gives the draws of some clients in a round."""
+
+
+def simulate(
+    simulation: Simulation,
+    on_round: Callable[[], Any] = lambda: None,
+    gate: Gate | None = None,
+    drawn: GivenDraws | None = None,
+) -> Outcome:
+    """Run all rounds, then evaluate the models of all rounds.
+
+    Args:
+        simulation: what to run.
+        on_round: called after every round.
+        gate: the ledger that is charged before a round's records are touched.
+        drawn: draws handed in, in place of the simulation's own streams.
+    """
+    simulation.check()
+    check_claims(simulation.algorithm, simulation.plan, prod(simulation.matrix))
+    with cores() as each:
+        return _simulate(simulation, on_round, gate, drawn or (lambda *turn: draw(simulation, *turn)), each)
+
+
+def _simulate(
+    simulation: Simulation, on_round: Callable[[], Any], gate: Gate | None, drawn: GivenDraws, each: ParallelMap
+) -> Outcome:
+    shards, algorithm, plan = simulation.shards, simulation.algorithm, simulation.plan
+    kind = shards.features.dtype
+    start = algorithm.start(np.zeros((shards.clients, *simulation.matrix), kind))
+    server, clients, replies = converted(start[0], np.float64), *writable(start[1:])
+    lagrangian = _follow(simulation, clients, each) if simulation.lagrangian else None
+    spending = Spending(plan, shards.clients, gate, simulation.spent_every_round)
+    played: list[RoundPlan] = []
+    models, rows = [], []
+    for turn in plan_rounds(simulation, spending):
+        round, chosen = turn.round, turn.chosen
+        told = algorithm.broadcast(server, round)
+        scale = plan.noise_scale(chosen, algorithm.sensitivity(round, simulation.batch_sizes(chosen)))
+        result = _play(simulation, converted(told, kind), clients, chosen, drawn(round, chosen), scale, each)
+        server = algorithm.merge(server, told, result.replies, replies[chosen], np.ones(len(chosen)))
+        scatter(clients, chosen, result.client)
+        scatter(replies, chosen, result.replies)
+        models.append(np.asarray(algorithm.model(server)))
+        if lagrangian is not None:
+            lagrangian.update(chosen, algorithm.local_point(result.client), models[-1], len(models))
+        rows.append((float(told.inverse_step), float(np.mean(scale)), float(np.mean(result.clipped))))
+        played.append(turn)
+        on_round()
+    trace = Trace(np.array(models), *np.array(rows).reshape(-1, 3).T)
+    return conclude(simulation, spending, played, trace, lagrangian, each)
+
+
+def _follow(simulation: Simulation, clients: Any, each: ParallelMap) -> Lagrangian:
+    algorithm = simulation.algorithm
+    point = writable(algorithm.local_point(clients))
+    return Lagrangian(algorithm.objective, simulation.shards, algorithm.penalty, each, point.weights, point.dual)
+
+
+def _play(
+    simulation: Simulation, told: Any, clients: Any, chosen: np.ndarray, drawn: Draws, scale: Any, each: ParallelMap
+) -> Played:
+    """One round of the participants; many of them, or ones of unequal size, are split into parts over the cores."""
+    kind = simulation.shards.features.dtype
+    scales = np.broadcast_to(np.asarray(scale, kind).reshape(-1, 1, 1), (len(chosen), 1, 1))
+
+    def part(rows: Any) -> Played:
+        sizes = simulation.batch_sizes(chosen[rows])
+        batches = gather_batches(simulation.shards, chosen[rows], trimmed(drawn.records[rows]), sizes)
+        states = gather(clients, chosen[rows])
+        mechanism = MECHANISMS[simulation.plan.law]
+
+        def perturb(query: Query | Argmin, draws: np.ndarray) -> Release:
+            return mechanism(query, scales[rows], draws)
+
+        return play(simulation.algorithm, heard(told, rows), states, batches, perturb, drawn.noise[rows])
+
+    if simulation.batch_size is None and _unequal(simulation.shards.sizes[chosen]):
+        parts = alike(simulation.shards.sizes[chosen])
+        return gather(joined(list(each(part, parts))), np.argsort(np.concatenate(parts)))
+    if len(chosen) <= PART:
+        return part(slice(None))
+    slices = [slice(begin, begin + PART) for begin in range(0, len(chosen), PART)]
+    return joined(list(each(part, slices)))
+
+
+def _unequal(sizes: np.ndarray) -> bool:
+    return bool(sizes.min() < ALIKE * sizes.max())
+
+
+def alike(sizes: np.ndarray) -> list[np.ndarray]:
+    """Numbers of participants in parts of similar size, since all in a part are filled up to its longest."""
+    order = np.argsort(-sizes, kind="stable")
+    parts, begin = [], 0
+    for end in range(1, len(order) + 1):
+        if end == len(order) or end - begin == PART or sizes[order[end]] < ALIKE * sizes[order[begin]]:
+            parts.append(order[begin:end])
+            begin = end
+    return parts
+
+
+def draw(simulation: Simulation, round: int, chosen: np.ndarray) -> Draws:
+    """Records and noise; streams are keyed by the round, so any round can be drawn again alone."""
+    records = draw_records(
+        draws.stream(simulation.seed, "records", round), simulation.shards.sizes[chosen], simulation.plan.sampling,
+        simulation.batch_size, simulation.algorithm.local_steps,
+    )  # fmt: skip
+    shape = (len(chosen), *draws_shape(simulation.algorithm, simulation.matrix))
+    rng, kind = draws.stream(simulation.seed, "noise", round), simulation.shards.features.dtype
+    return Draws(records, draws.unit_noise(rng, simulation.plan.law, shape, kind))

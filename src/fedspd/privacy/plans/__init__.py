@@ -1,0 +1,1 @@
+"""A plan fixes noise, sampling, neighbor relation and cost together: proved, or as the paper has it."""
