@@ -1,6 +1,6 @@
 """Configurations: every setting with its meaning and limits (`sections`), read from strict TOML (`reading`)."""
 
-from fedspd.config.reading import changed, load, parse, parse_override, parse_section, presets
+from fedspd.config.reading import changed, load, parse, parse_override, presets
 from fedspd.config.sections import Config, describe
 
-__all__ = ["Config", "changed", "describe", "load", "parse", "parse_override", "parse_section", "presets"]
+__all__ = ["Config", "changed", "describe", "load", "parse", "parse_override", "presets"]

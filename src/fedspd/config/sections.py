@@ -6,11 +6,7 @@ from typing import Any
 from fedspd.algorithms import METHODS, TOPOLOGIES
 from fedspd.data import KINDS
 from fedspd.problem import LOSSES
-
-
-def setting(default: Any, doc: str, **rules: Any) -> Any:
-    """A key, its meaning and its rules: `choices`, `above`, `at_least`, `at_most`, `below`, `infinite`, `needed`."""
-    return field(default=default, metadata={"doc": doc, **rules})
+from fedspd.reading import setting
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ All sites and the server share one `schema.toml`. It is declared before any reco
 it is ever computed from records, so features built under it cost no privacy.
 """
 
-import difflib
 import hashlib
 import json
 import tomllib
@@ -20,6 +19,7 @@ import tomli_w
 from numpy.typing import NDArray
 
 from fedspd.errors import InputError
+from fedspd.reading import nearest
 
 MISSING_ENTRIES = ("", "?")  # what a file holds where a value is missing
 
@@ -74,7 +74,7 @@ class Categorical:
         if self.missing is not None and self.missing not in self.levels:
             raise InputError(
                 f"the missing level of column {self.name!r} must be one of its levels, got {self.missing!r}; "
-                f"{_nearest(self.missing, self.levels)}"
+                f"{nearest(self.missing, self.levels)}"
             )
 
     @property
@@ -203,7 +203,7 @@ def _check_keys(where: str, entry: Any, known: Iterable[str], required: tuple[st
     _typed(where, entry, dict)
     for key in entry:
         if key not in known:
-            raise InputError(f"{where} has an unknown key {key!r}; {_nearest(key, known)}")
+            raise InputError(f"{where} has an unknown key {key!r}; {nearest(key, known)}")
     for key in required:
         if key not in entry:
             raise InputError(f"{where} must have the key {key!r}, got none; add it.")
@@ -242,8 +242,3 @@ def _number(where: str, value: Any) -> float:
         return float(value)
     except OverflowError:  # a whole number too long for a float
         return np.inf if value > 0 else -np.inf
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    match = difflib.get_close_matches(name, [*known], n=1, cutoff=0.5)
-    return f"did you mean {match[0]!r}?" if match else f"known are {', '.join(known)}."

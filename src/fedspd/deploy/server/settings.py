@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fedspd.config import Config, changed, parse, parse_section
-from fedspd.config.sections import setting
+from fedspd.config import Config, changed, parse
 from fedspd.deploy.masks.member import SMALLEST_GROUP
 from fedspd.deploy.protocol.identity import Members, PublicKey, check_name, read_public_key
 from fedspd.deploy.protocol.terms import MOST_RECORDS, NOT_HERE, PLAIN, SECURE
 from fedspd.errors import InputError
+from fedspd.reading import parse_section, setting
 
 
 @dataclass(frozen=True)

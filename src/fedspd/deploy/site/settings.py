@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from fedspd.algorithms import METHODS
-from fedspd.config import parse_section
-from fedspd.config.sections import setting
 from fedspd.deploy.protocol.identity import check_name
 from fedspd.errors import InputError
 from fedspd.privacy.ledger import Budget
+from fedspd.reading import parse_section, setting
 
 PROVED = tuple(name for name, method in METHODS.items() if method.guarantee == "proved" and method.deploys)
 
