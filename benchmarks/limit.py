@@ -43,7 +43,7 @@ from threadpoolctl import threadpool_limits
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.speed import many_clients
-from fedspd.algorithms import FedSPDPublished
+from fedspd.algorithms.methods.fedspd_published import FedSPDPublished
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.jax_engine.session import installed, session
 from fedspd.engine.numpy_engine import PART, draw

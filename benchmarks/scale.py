@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedspd.algorithms import FedSPD
+from fedspd.algorithms.methods.fedspd import FedSPD
 from fedspd.data import open_shards, prepare, write_shards
 from fedspd.engine import Simulation, simulate
 from fedspd.privacy import WITHOUT_REPLACEMENT, RecordSampling, plan_proved

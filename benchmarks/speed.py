@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from fedspd import config
-from fedspd.algorithms import FedSPDPublished
+from fedspd.algorithms.methods.fedspd_published import FedSPDPublished
 from fedspd.assemble import prepare_experiment
 from fedspd.assemble.engines import compiled
 from fedspd.data import Shards

@@ -5,16 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from fedspd.algorithms import (
-    DPADMM,
-    DPRADMM,
-    DPSGD,
-    DDPADMMPrimal,
-    FedAvg,
-    FedSPD,
-    PrivateADMM,
-)
 from fedspd.algorithms.base import Released
+from fedspd.algorithms.methods.ddp_admm_pvp import DDPADMMPrimal
+from fedspd.algorithms.methods.dp_admm import DPADMM
+from fedspd.algorithms.methods.dp_radmm import DPRADMM
+from fedspd.algorithms.methods.dp_sgd import DPSGD
+from fedspd.algorithms.methods.fedavg import FedAvg
+from fedspd.algorithms.methods.fedspd import FedSPD
+from fedspd.algorithms.methods.private_admm import PrivateADMM
 from fedspd.typing import Batches, Private, Query, Release
 
 

@@ -15,20 +15,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedspd.algorithms import (
-    DPADMM,
-    DPRADMM,
-    DPSCAFFOLD,
-    DPSGD,
-    Constant,
-    DDPADMMDual,
-    DDPADMMPrimal,
-    FedAvg,
-    FedSPD,
-    MultiStepDPADMM,
-    Network,
-    PrivateADMM,
-)
+from fedspd.algorithms.methods.ddp_admm_dvp import DDPADMMDual
+from fedspd.algorithms.methods.ddp_admm_pvp import DDPADMMPrimal
+from fedspd.algorithms.methods.dp_admm import DPADMM
+from fedspd.algorithms.methods.dp_radmm import DPRADMM
+from fedspd.algorithms.methods.dp_scaffold import DPSCAFFOLD
+from fedspd.algorithms.methods.dp_sgd import DPSGD
+from fedspd.algorithms.methods.fedavg import FedAvg
+from fedspd.algorithms.methods.fedspd import FedSPD
+from fedspd.algorithms.methods.multi_step_dp_admm import MultiStepDPADMM
+from fedspd.algorithms.methods.private_admm import PrivateADMM
+from fedspd.algorithms.parts.network import Network
+from fedspd.algorithms.parts.step_sizes import Constant
 from fedspd.engine import simulate, stream
 from fedspd.engine.round import play
 from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling, gaussian, plan_proved

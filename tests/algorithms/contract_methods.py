@@ -9,33 +9,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedspd.algorithms import (
-    DPAADMM,
-    DPADMM,
-    DPFTRL,
-    DPLRADMM,
-    DPMADMM,
-    DPRADMM,
-    DPSCAFFOLD,
-    DPSGD,
-    PSADMM,
-    Constant,
-    DDPADMMDual,
-    DDPADMMPrimal,
-    FedAvg,
-    FedPD,
-    FedSPD,
-    FedSPDPublished,
-    Geometric,
-    MultiStepDPADMM,
-    Network,
-    NoisyProximalGradient,
-    OneShot,
-    PrivateADMM,
-    Schedule,
-    SquareRoot,
-)
 from fedspd.algorithms.base import PerturbsObjective
+from fedspd.algorithms.methods.ddp_admm_dvp import DDPADMMDual
+from fedspd.algorithms.methods.ddp_admm_pvp import DDPADMMPrimal
+from fedspd.algorithms.methods.dp_aadmm import DPAADMM
+from fedspd.algorithms.methods.dp_admm import DPADMM
+from fedspd.algorithms.methods.dp_ftrl import DPFTRL
+from fedspd.algorithms.methods.dp_lr_admm import DPLRADMM
+from fedspd.algorithms.methods.dp_madmm import DPMADMM
+from fedspd.algorithms.methods.dp_radmm import DPRADMM
+from fedspd.algorithms.methods.dp_scaffold import DPSCAFFOLD
+from fedspd.algorithms.methods.dp_sgd import DPSGD
+from fedspd.algorithms.methods.fedavg import FedAvg
+from fedspd.algorithms.methods.fedpd import FedPD
+from fedspd.algorithms.methods.fedspd import FedSPD
+from fedspd.algorithms.methods.fedspd_published import FedSPDPublished
+from fedspd.algorithms.methods.multi_step_dp_admm import MultiStepDPADMM
+from fedspd.algorithms.methods.noisy_prox_gd import NoisyProximalGradient
+from fedspd.algorithms.methods.one_shot import OneShot
+from fedspd.algorithms.methods.private_admm import PrivateADMM
+from fedspd.algorithms.methods.ps_admm import PSADMM
+from fedspd.algorithms.parts.network import Network
+from fedspd.algorithms.parts.step_sizes import Constant, Geometric, Schedule, SquareRoot
 from fedspd.engine import Simulation
 from fedspd.privacy import WHOLE_SHARD, RecordSampling
 from fedspd.problem import (

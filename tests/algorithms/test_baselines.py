@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedspd.algorithms import DPADMM, DPSGD, Constant, FedAvg, FedPD, FedSPD, Huang, SquareRoot
+from fedspd.algorithms.methods.dp_admm import DPADMM, Huang
+from fedspd.algorithms.methods.dp_sgd import DPSGD
+from fedspd.algorithms.methods.fedavg import FedAvg
+from fedspd.algorithms.methods.fedpd import FedPD
+from fedspd.algorithms.methods.fedspd import FedSPD
+from fedspd.algorithms.parts.step_sizes import Constant, SquareRoot
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.draws import NOBODY
 from fedspd.engine.numpy_engine import draw

@@ -8,20 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedspd.algorithms import (
-    DPAADMM,
-    DPLRADMM,
-    DPMADMM,
-    DPRADMM,
-    DDPADMMDual,
-    DDPADMMPrimal,
-    Geometric,
-    Network,
-    OneShot,
-    PrivateADMM,
-    Topology,
-    make_topology,
-)
+from fedspd.algorithms.methods.ddp_admm_dvp import DDPADMMDual
+from fedspd.algorithms.methods.ddp_admm_pvp import DDPADMMPrimal
+from fedspd.algorithms.methods.dp_aadmm import DPAADMM
+from fedspd.algorithms.methods.dp_lr_admm import DPLRADMM
+from fedspd.algorithms.methods.dp_madmm import DPMADMM
+from fedspd.algorithms.methods.dp_radmm import DPRADMM
+from fedspd.algorithms.methods.one_shot import OneShot
+from fedspd.algorithms.methods.private_admm import PrivateADMM
+from fedspd.algorithms.parts.network import Network
+from fedspd.algorithms.parts.step_sizes import Geometric
+from fedspd.algorithms.parts.topology import Topology, make_topology
 from fedspd.engine import simulate
 from fedspd.errors import InputError
 from fedspd.problem import FlippedLabels, Objective

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from fedspd.algorithms import FedSPD, FedSPDPublished
+from fedspd.algorithms.methods.fedspd import FedSPD
+from fedspd.algorithms.methods.fedspd_published import FedSPDPublished
 from fedspd.errors import InputError
 from fedspd.privacy import PaperFormulas
 from fedspd.problem import (

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedspd.algorithms import FedSPDPublished
+from fedspd.algorithms.methods.fedspd_published import FedSPDPublished
 from fedspd.data import Shards, Table, assign
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.batches import gather_batches

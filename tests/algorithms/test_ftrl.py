@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedspd.algorithms import DPFTRL, Constant, NoisyProximalGradient
+from fedspd.algorithms.methods.dp_ftrl import DPFTRL
+from fedspd.algorithms.methods.noisy_prox_gd import NoisyProximalGradient
+from fedspd.algorithms.parts.step_sizes import Constant
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.spending import Spending
 from fedspd.privacy import WHOLE_SHARD, RecordSampling, plan_proved

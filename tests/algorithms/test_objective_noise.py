@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedspd.algorithms import DDPADMMDual, Network, OneShot, Topology
 from fedspd.algorithms.base import PerturbsObjective
+from fedspd.algorithms.methods.ddp_admm_dvp import DDPADMMDual
+from fedspd.algorithms.methods.one_shot import OneShot
+from fedspd.algorithms.parts.network import Network
 from fedspd.algorithms.parts.objective_noise import determinant_loss, perturbed_minimum
+from fedspd.algorithms.parts.topology import Topology
 from fedspd.engine import draws
 from fedspd.engine.client_tables import gather, heard
 from fedspd.problem import FlippedLabels, LeastSquares, Loss, Objective, Regularizer, Softmax, SquaredL2, Unregularized

@@ -8,17 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedspd.algorithms import (
-    DPAADMM,
-    DPFTRL,
-    DPSCAFFOLD,
-    DPSGD,
-    Constant,
-    NoisyProximalGradient,
-    OneShot,
-    PrivateADMM,
-    SquareRoot,
-)
+from fedspd.algorithms.methods.dp_aadmm import DPAADMM
+from fedspd.algorithms.methods.dp_ftrl import DPFTRL
+from fedspd.algorithms.methods.dp_scaffold import DPSCAFFOLD
+from fedspd.algorithms.methods.dp_sgd import DPSGD
+from fedspd.algorithms.methods.noisy_prox_gd import NoisyProximalGradient
+from fedspd.algorithms.methods.one_shot import OneShot
+from fedspd.algorithms.methods.private_admm import PrivateADMM
+from fedspd.algorithms.parts.step_sizes import Constant, SquareRoot
 from fedspd.engine import simulate
 from fedspd.problem import L1, SquaredL2, Unregularized, reference_optimum
 from tests.algorithms import plain_rivals as plain

@@ -7,23 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedspd.algorithms import (
-    DPAADMM,
-    DPADMM,
-    DPLRADMM,
-    DPMADMM,
-    DPRADMM,
-    DPSGD,
-    PSADMM,
-    Constant,
-    DDPADMMDual,
-    DDPADMMPrimal,
-    FedSPD,
-    Geometric,
-    MultiStepDPADMM,
-    Network,
-    SquareRoot,
-)
+from fedspd.algorithms.methods.ddp_admm_dvp import DDPADMMDual
+from fedspd.algorithms.methods.ddp_admm_pvp import DDPADMMPrimal
+from fedspd.algorithms.methods.dp_aadmm import DPAADMM
+from fedspd.algorithms.methods.dp_admm import DPADMM
+from fedspd.algorithms.methods.dp_lr_admm import DPLRADMM
+from fedspd.algorithms.methods.dp_madmm import DPMADMM
+from fedspd.algorithms.methods.dp_radmm import DPRADMM
+from fedspd.algorithms.methods.dp_sgd import DPSGD
+from fedspd.algorithms.methods.fedspd import FedSPD
+from fedspd.algorithms.methods.multi_step_dp_admm import MultiStepDPADMM
+from fedspd.algorithms.methods.ps_admm import PSADMM
+from fedspd.algorithms.parts.network import Network
+from fedspd.algorithms.parts.step_sizes import Constant, Geometric, SquareRoot
 from fedspd.data import Shards, Table, assign
 from fedspd.engine import Simulation, optimum, simulate
 from fedspd.engine.diagnostics import objectives

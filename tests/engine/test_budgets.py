@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from fedspd import InputError, config, run
-from fedspd.algorithms import Constant, FedPD
+from fedspd.algorithms.methods.fedpd import FedPD
+from fedspd.algorithms.parts.step_sizes import Constant
 from fedspd.assemble import prepare_experiment
 from fedspd.assemble.planning import proposed_plan
 from fedspd.engine import Simulation

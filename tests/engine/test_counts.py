@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from fedspd.algorithms import DPADMM, DPSGD, Constant, FedAvg, FedSPD
+from fedspd.algorithms.methods.dp_admm import DPADMM
+from fedspd.algorithms.methods.dp_sgd import DPSGD
+from fedspd.algorithms.methods.fedavg import FedAvg
+from fedspd.algorithms.methods.fedspd import FedSPD
+from fedspd.algorithms.parts.step_sizes import Constant
 from fedspd.data import Shards
 from fedspd.engine import Simulation, optimum, simulate
 from fedspd.engine.diagnostics import Lagrangian, local_objectives, objectives

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedspd import config
-from fedspd.algorithms import Constant
+from fedspd.algorithms.parts.step_sizes import Constant
 from fedspd.assemble import prepare_experiment
 from fedspd.engine import Simulation, convergence, optimum, simulate
 from fedspd.engine.diagnostics import local_objectives, objectives

@@ -10,7 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedspd.algorithms import PSADMM, Constant, Network, make_topology
+from fedspd.algorithms.methods.ps_admm import PSADMM
+from fedspd.algorithms.parts.network import Network
+from fedspd.algorithms.parts.step_sizes import Constant
+from fedspd.algorithms.parts.topology import make_topology
 from fedspd.data import Table, assign
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.participation import is_free, plan_rounds

@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedspd.algorithms import DPSGD, Constant, FedAvg, FedSPD
+from fedspd.algorithms.methods.dp_sgd import DPSGD
+from fedspd.algorithms.methods.fedavg import FedAvg
+from fedspd.algorithms.methods.fedspd import FedSPD
+from fedspd.algorithms.parts.step_sizes import Constant
 from fedspd.data import Table, assign
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.batches import gather_batches

@@ -11,9 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedspd.algorithms import DPADMM, DPSGD, Constant, FedAvg, FedSPD
 from fedspd.algorithms.base import Released, Told
+from fedspd.algorithms.methods.dp_admm import DPADMM
+from fedspd.algorithms.methods.dp_sgd import DPSGD
+from fedspd.algorithms.methods.fedavg import FedAvg
+from fedspd.algorithms.methods.fedspd import FedSPD
 from fedspd.algorithms.moments import Moments
+from fedspd.algorithms.parts.step_sizes import Constant
 from fedspd.privacy.rounding import GradientSum, gradient_rounding, steps_rounding, sum_rounding
 from fedspd.privacy.sensitivity import moment_sums, proximal_average
 from fedspd.problem import (

@@ -18,7 +18,6 @@ SMALL: dict[str, Any] = {
     "partition.clients": 10, "run.participants": 5, "run.rounds": 3, "metrics.criterion": False,
     "metrics.objective_every": 10**6,
 }  # fmt: skip
-ONE_STEP = {"algorithm.local_steps": 1}
 STEP = {"algorithm.inverse_step": 1.0}
 SMOOTH = {"problem.regularizer": "squared-l2"}
 EVERYBODY = {"run.participants": 10}
@@ -28,15 +27,15 @@ NEEDED: dict[str, dict[str, Any]] = {
     "dp-fedavg": {"algorithm.local_steps": 2},
     "dp-admm": {},
     "fedspd-published": {},
-    "dp-sgd-published": ONE_STEP | STEP,
+    "dp-sgd-published": STEP,
     "dp-fedavg-published": STEP,
-    "dp-admm-published": ONE_STEP,
+    "dp-admm-published": {},
     "ddp-admm-dvp": SMOOTH | EVERYBODY,
     "ddp-admm-pvp": SMOOTH | EVERYBODY,
-    "ddp-admm-pvp-published": ONE_STEP | SMOOTH | EVERYBODY,
+    "ddp-admm-pvp-published": SMOOTH | EVERYBODY,
     "dp-madmm": SMOOTH | EVERYBODY,
     "dp-radmm": SMOOTH | EVERYBODY,
-    "dp-aadmm": ONE_STEP,
+    "dp-aadmm": {},
     "dp-lr-admm": SMOOTH | EVERYBODY,
     "ps-admm": {},
     "multi-step-dp-admm": {"algorithm.local_steps": 2},
@@ -49,16 +48,14 @@ NEEDED: dict[str, dict[str, Any]] = {
     "fedprox": STEP,
     "fedpd": STEP | EVERYBODY,
 }
-WHOLE_SHARD = ("dp-admm-published", "ddp-admm-pvp-published", "dp-aadmm")
 PROVED = [name for name, method in METHODS.items() if method.guarantee == "proved"]
 
 
 def settings(name: str, **changes: Any) -> Config:
     """A small run of a method; `run__seed=1` changes run.seed."""
     preset = "proved" if name in PROVED else "published"
-    absent = ["algorithm.batch_size"] if name in WHOLE_SHARD else []
     dotted = {key.replace("__", "."): value for key, value in changes.items()}
-    return load(preset, SMALL | NEEDED[name] | {"algorithm.name": name} | dotted, absent)
+    return load(preset, SMALL | NEEDED[name] | {"algorithm.name": name} | dotted)
 
 
 def test_the_methods_below_are_all_there_are() -> None:
@@ -71,7 +68,7 @@ def test_every_method_runs_by_name_and_claims_no_more_than_the_table_says(name: 
     summary, history = finished.summary, finished.history
     assert (summary["algorithm"], summary["rounds"]) == (name, NEEDED[name].get("run.rounds", 3))
     assert summary["guarantee"] == METHODS[name].guarantee
-    assert summary["unproved_because"] == (None if name in PROVED else METHODS[name].caveat)
+    assert summary["unproved_because"] == (None if name in PROVED else METHODS[name].card.caveat)
     assert np.isfinite(finished.weights).all()
     assert np.abs(finished.weights).max() > 1e-4, "it moved"
     if METHODS[name].guarantee == "none":
@@ -202,7 +199,7 @@ def test_with_a_budget_per_round_one_round_costs_epsilon_and_the_total_is_what_a
 
 @pytest.mark.parametrize("name", PER_ROUND)
 def test_with_a_budget_per_round_the_summary_states_the_total_and_what_a_round_costs(name: str) -> None:
-    rounds, participants = (4, 20) if METHODS[name].partial else (2, 40)
+    rounds, participants = (4, 20) if not METHODS[name].needs.everybody else (2, 40)
     if name == "one-shot":
         rounds = 1
     config, plan = per_round(name, 1.0, run__rounds=rounds, partition__clients=40, run__participants=participants)

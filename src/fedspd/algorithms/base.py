@@ -161,6 +161,26 @@ class Stirs(Protocol):
         ...
 
 
+@runtime_checkable
+class TakesTurns(Protocol):
+    """A method whose records come in blocks by turns: a record is used in one of so many participations."""
+
+    @property
+    def blocks(self) -> int:
+        """B."""
+        ...
+
+
+@runtime_checkable
+class FlipsLabels(Protocol):
+    """A method that learns from labels under randomized response."""
+
+    @property
+    def flip_chance(self) -> float:
+        """Of a label, before the first round."""
+        ...
+
+
 def draws_shape(algorithm: Algorithm, matrix: tuple[int, int]) -> tuple[int, ...]:
     """Shape of one client's unit draws in a round: weight matrices, stacked if there are several."""
     count = algorithm.releases + (algorithm.more_draws if isinstance(algorithm, Stirs) else 0)

@@ -5,16 +5,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from fedspd.algorithms import METHODS, Algorithm
+from fedspd.algorithms import Algorithm, Made, Public
 from fedspd.config import Config
 from fedspd.config.sections import Partition
 from fedspd.data import Holdings, Shards, Table, hold_out, split
 from fedspd.engine import Simulation, stream
 from fedspd.engine.spending import Gate
 from fedspd.errors import InputError
-from fedspd.privacy import PaperFormulas, ProvedPlan, PublishedPlan
+from fedspd.privacy import ProvedPlan, PublishedPlan
 from fedspd.privacy.ledger import Ledger
-from fedspd.problem import LOSSES, Loss, Regularizer, make_regularizer, reference_solver
+from fedspd.problem import LOSSES, Objective, make_regularizer, reference_solver
 
 AnyPlan = TypeVar("AnyPlan", bound=PublishedPlan | ProvedPlan)
 
@@ -28,7 +28,7 @@ class Experiment:
     config: Config
     simulation: Simulation
     plan: PublishedPlan | ProvedPlan
-    formulas: PaperFormulas | None  # the paper's numbers, for the published method
+    made: Made
     columns: tuple[str, ...]
     classes: tuple[str, ...]
     gate: Gate | None = None
@@ -37,10 +37,18 @@ class Experiment:
 class Agreed(NamedTuple, Generic[AnyPlan]):
     """What follows from settings and public numbers alone, and is the same for the server and every client."""
 
-    algorithm: Algorithm
+    made: Made
     plan: AnyPlan
-    rounds: int
-    formulas: PaperFormulas | None = None  # the paper's numbers, for the published method
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The method at work."""
+        return self.made.algorithm
+
+    @property
+    def rounds(self) -> int:
+        """T."""
+        return self.made.rounds
 
 
 def prepare_experiment(config: Config, open_ledger: Callable[[], Ledger] | None = None) -> Experiment:
@@ -53,12 +61,13 @@ def prepare_experiment(config: Config, open_ledger: Callable[[], Ledger] | None 
     """
     from fedspd.assemble import proved, published
 
-    if METHODS[config.algorithm.name].guarantee == "proved":
+    method = config.algorithm.method
+    if method.guarantee == "proved":
         return proved.build(config, open_ledger)
     if open_ledger is not None:
         raise InputError(
-            f"a ledger takes proved events only, got the method {config.algorithm.name!r}, whose guarantee is "
-            f"{METHODS[config.algorithm.name].guarantee!r}; leave out --ledger."
+            f"a ledger takes proved events only, got the method {method.name!r}, whose guarantee is "
+            f"{method.guarantee!r}; leave out --ledger."
         )
     return published.build(config)
 
@@ -74,7 +83,7 @@ def agree(config: Config, holdings: Holdings, columns: int, classes: int) -> Agr
     """
     from fedspd.assemble import proved, published
 
-    if METHODS[config.algorithm.name].guarantee == "proved":
+    if config.algorithm.method.guarantee == "proved":
         return proved.agree(config, holdings, columns, classes)
     return published.agree(config, holdings, columns, classes)
 
@@ -87,15 +96,15 @@ def settings_of(config: Config) -> dict[str, Any]:
             "metrics.criterion = false too."
         )
     return {
-        "batch_size": config.algorithm.batch_size,
+        "batch_size": config.algorithm.work.batch_size,
         "participants": config.run.participants,
         "seed": config.run.seed,
         "objective_every": config.metrics.objective_every,
         "spent_every_round": config.metrics.spent_every_round,
         "lagrangian": config.metrics.lagrangian,
-        "min_participants": config.run.min_participants
-        if METHODS[config.algorithm.name].partial
-        else config.partition.clients,
+        "min_participants": config.partition.clients
+        if config.algorithm.method.needs.everybody
+        else config.run.min_participants,
         "same_participants": config.run.selection == "fixed",
         "most_stale": config.run.most_stale,
     }
@@ -129,26 +138,52 @@ def deal_seed(config: Config) -> int:
     return config.run.seed if config.partition.seed is None else config.partition.seed
 
 
-def problem_parts(config: Config, classes: int) -> tuple[Loss, Regularizer]:
+def public_numbers(
+    config: Config, holdings: Holdings, columns: int, classes: int, plan: PublishedPlan | None = None
+) -> Public:
+    """What a method is made from."""
+    check_needs(config)
+    privacy, run = config.privacy, config.run
+    return Public(
+        objective=client_objective(config, classes),
+        row_norm=config.data.row_norm,
+        columns=columns,
+        holdings=holdings,
+        clients=averaged_clients(config),
+        participants=run.participants,
+        rounds=run.rounds,
+        most_participations=run.most_participations,
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        budget=privacy.budget,
+        graphs=stream(deal_seed(config), "topology"),
+        plan=plan,
+    )
+
+
+def client_objective(config: Config, classes: int) -> Objective:
     """The loss and one client's regularizer."""
     problem = config.problem
-    if problem.regularizer == "elastic-net" and problem.ratio > 1:
-        raise InputError(f"problem.ratio must be at most 1, got {problem.ratio}.")
     loss = LOSSES[problem.loss](classes)
     regularizer = make_regularizer(problem.regularizer, problem.strength, problem.ratio)
     regularizer = regularizer.scaled(1 / config.partition.clients if problem.per_client == "share" else 1.0)
     if config.metrics.criterion:
         reference_solver(loss, regularizer, config.partition.clients)  # refuses now what it could not solve later
-    return loss, regularizer
+    return Objective(loss, regularizer, problem.clip_norm)
+
+
+def check_needs(config: Config) -> None:
+    """Refuse rounds and participants that a method does not have."""
+    method, run = config.algorithm.method, config.run
+    if method.needs.one_round and (run.rounds or 1) != 1:
+        raise InputError(f"{method.name} has one round, got run.rounds = {run.rounds}; set it to 1.")
+    if method.needs.everybody and run.participants != config.partition.clients:
+        raise InputError(
+            f"{method.name} needs every client in every round, got run.participants = {run.participants} of "
+            f"{config.partition.clients}; set it to {config.partition.clients}."
+        )
 
 
 def averaged_clients(config: Config) -> int:
     """How many clients a server that averages the latest uploads of all averages over."""
     return config.run.participants if config.run.selection == "fixed" else config.partition.clients
-
-
-def required(value: Any, name: str) -> Any:
-    """A setting that this method cannot do without."""
-    if value is None:
-        raise InputError(f"{name} is needed by this method, got none; set it.")
-    return value

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedspd.algorithms.methods.fedspd import averaged_noise
-from fedspd.assemble.rules import PARTICIPATIONS, noise_per_path, path_length, penalty_share, rounds_for
+from fedspd.algorithms.parts.rules import PARTICIPATIONS, noise_per_path, path_length, penalty_share, rounds_for
 from fedspd.errors import InputError
 from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling, paper, plan_as_published, plan_proved
 from fedspd.privacy.accounting import Accountant, FixedSize, Gaussian, calibrate

@@ -6,20 +6,17 @@ from math import inf
 
 import numpy as np
 
-from fedspd.algorithms import METHODS, Moments, choose_levels
-from fedspd.algorithms.base import PerturbsObjective
-from fedspd.algorithms.registry import LAWS
-from fedspd.assemble.build import Agreed, Experiment, deal, measured_on, problem_parts, required, settings_of
+from fedspd.algorithms import Made, Moments, Work, choose_levels
+from fedspd.algorithms.base import FlipsLabels, PerturbsObjective, TakesTurns
+from fedspd.algorithms.parts.rules import multiplier_for
+from fedspd.assemble.build import Agreed, Experiment, deal, measured_on, public_numbers, settings_of
 from fedspd.assemble.gate import LedgerGate, open_gate
-from fedspd.assemble.methods import check_method, flip_chance, make_proved
-from fedspd.assemble.rules import Proposal, multiplier_for, propose
 from fedspd.config import Config
 from fedspd.data import Declared, Holdings, Shards, Table, declare, finish
 from fedspd.engine import Simulation, stream
 from fedspd.errors import InputError
 from fedspd.privacy import WHOLE_SHARD, ProvedPlan, RecordSampling, gaussian, plan_proved, randomized_response
 from fedspd.privacy.ledger import Ledger
-from fedspd.problem import Objective
 
 
 def build(config: Config, open_ledger: Callable[[], Ledger] | None) -> Experiment:
@@ -41,26 +38,38 @@ def build(config: Config, open_ledger: Callable[[], Ledger] | None) -> Experimen
     simulation.check()
     gate = None if open_ledger is None else open_gate(open_ledger(), agreed.plan, config, shards)
     scaled = flip_labels(config, scale(config, declared, simulation, agreed.plan, gate))
-    return Experiment(config, scaled, agreed.plan, None, scaled.test.columns, scaled.test.classes, gate)
+    return Experiment(config, scaled, agreed.plan, agreed.made, scaled.test.columns, scaled.test.classes, gate)
 
 
 def agree(config: Config, holdings: Holdings, columns: int, classes: int) -> Agreed[ProvedPlan]:
     """Method, plan and rounds, with what the settings leave open filled in by rule."""
     _check(config)
-    loss, regularizer = problem_parts(config, classes)
-    proposal = propose(config, holdings, loss, columns * loss.outputs)
-    sampling = make_sampling(config, proposal, columns * loss.outputs)
-    objective = Objective(loss, regularizer, config.problem.clip_norm)
-    algorithm = make_proved(config, objective, sampling.relation, proposal)
+    public = public_numbers(config, holdings, columns, classes)
+    made = config.algorithm.method.make(public, config.algorithm.settings)
+    sampling = make_sampling(made, config.algorithm.work, public.dimension, holdings)
+    return Agreed(made, make_plan(config, holdings, sampling, made))
+
+
+def make_sampling(made: Made, work: Work, dimension: int, holdings: Holdings) -> RecordSampling:
+    """How records are drawn, with what the accounting must know of the local steps and of the noise."""
+    algorithm = made.algorithm
+    if work.batch_size is not None:
+        return RecordSampling(work.sampling, work.batch_size, work.local_steps, made.contraction, made.max_batch)
     if isinstance(algorithm, PerturbsObjective):
-        sampling = replace(sampling, jacobian=algorithm.jacobian(holdings.divisors), directions=algorithm.directions)
-    return Agreed(algorithm, make_plan(config, holdings, sampling, proposal), proposal.rounds)
+        return RecordSampling(
+            WHOLE_SHARD, law="laplace", jacobian=algorithm.jacobian(holdings.divisors), dimension=dimension,
+            directions=algorithm.directions,
+        )  # fmt: skip
+    if algorithm.law == "laplace":
+        return RecordSampling(WHOLE_SHARD, law="laplace", dimension=dimension, directions=1)
+    return RecordSampling(WHOLE_SHARD, blocks=algorithm.blocks if isinstance(algorithm, TakesTurns) else 1)
 
 
-def make_plan(config: Config, holdings: Holdings, sampling: RecordSampling, proposal: Proposal) -> ProvedPlan:
+def make_plan(config: Config, holdings: Holdings, sampling: RecordSampling, made: Made) -> ProvedPlan:
     """Noise for a total budget, or for one round's, of which the total is then what all rounds cost."""
     privacy, sizes = config.privacy, holdings.sizes
     multiplier = privacy.noise_multiplier
+    assert made.participations is not None, "a proved method counts participations"
     if privacy.budget == "round":
         # The smallest shard has the highest sampling rate, the largest the most crowded batches.
         extremes = {int(sizes.min()), int(sizes.max())}
@@ -70,7 +79,7 @@ def make_plan(config: Config, holdings: Holdings, sampling: RecordSampling, prop
         privacy.delta,
         sampling,
         sizes,
-        proposal.participations,
+        made.participations,
         config.data.moments_share if config.data.scaling == "noisy-moments" else 0.0,
         multiplier,
         privacy.accountant,
@@ -81,14 +90,15 @@ def scale(
     config: Config, declared: Declared, simulation: Simulation, plan: ProvedPlan, gate: LedgerGate | None
 ) -> Simulation:
     """Bound every row; before that, scale by moments that all clients release with noise and are charged for."""
-    shards, test = simulation.shards, simulation.test
+    shards, test, row_norm = simulation.shards, simulation.test, config.data.row_norm
+    assert row_norm is not None, "a proved method has asked for it"
     width = shards.features.shape[1]
     mean, deviation = np.zeros(width), np.ones(width)
     if config.data.scaling == "noisy-moments":
         mean, deviation = released_moments(config, declared, shards, plan, gate)
 
     def finished(features: np.ndarray) -> np.ndarray:
-        return finish(features, mean, deviation, config.data.bias, required(config.data.row_norm, "data.row_norm"))
+        return finish(features, mean, deviation, config.data.bias, row_norm)
 
     columns = (*declared.train.columns, *(("bias",) if config.data.bias else ()))
     return replace(
@@ -100,11 +110,12 @@ def scale(
 
 def flip_labels(config: Config, simulation: Simulation) -> Simulation:
     """Randomized response on the training labels, for the method that learns from such."""
-    if config.algorithm.name != "dp-lr-admm":
+    algorithm = simulation.algorithm
+    if not isinstance(algorithm, FlipsLabels):
         return simulation
     shards = simulation.shards
     coins = stream(config.run.seed, "labels").random(len(shards.labels))
-    labels = randomized_response(shards.labels, coins, flip_chance(config))
+    labels = randomized_response(shards.labels, coins, algorithm.flip_chance)
     return replace(simulation, shards=replace(shards, labels=labels))
 
 
@@ -132,18 +143,6 @@ def make_moments(
     return choose_levels(moments, float(plan.moments_scale(1.0).max()), holdings.records, holdings.clients)
 
 
-def make_sampling(config: Config, proposal: Proposal, dimension: int) -> RecordSampling:
-    """How records are drawn, with what the accounting must know of the local steps and of the noise."""
-    algorithm = config.algorithm
-    if algorithm.batch_size is None and LAWS[METHODS[algorithm.name].noise] == "laplace":
-        return RecordSampling(WHOLE_SHARD, law="laplace", dimension=dimension, directions=1)
-    if algorithm.batch_size is None:
-        return RecordSampling(WHOLE_SHARD, blocks=algorithm.bands if algorithm.name == "dp-ftrl" else 1)
-    return RecordSampling(
-        algorithm.sampling, algorithm.batch_size, algorithm.local_steps, proposal.contraction, proposal.max_batch
-    )
-
-
 def _check(config: Config) -> None:
     if config.data.scaling == "z-score":
         raise InputError(
@@ -154,8 +153,3 @@ def _check(config: Config) -> None:
         raise InputError(
             "privacy.epsilon must be finite for a proved guarantee, got inf; use the published method without noise."
         )
-    if config.privacy.budget == "round" and config.privacy.noise_multiplier is not None:
-        raise InputError(
-            "either privacy.noise_multiplier or a budget per round decides the noise, got both; leave one out."
-        )
-    check_method(config)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedspd import config as configuration
+from fedspd.algorithms import METHODS, Method
 from fedspd.assemble.build import Experiment, prepare_experiment
 from fedspd.assemble.engines import compiled, pick_engine
 from fedspd.assemble.optimum import cached_optimum
@@ -36,21 +37,32 @@ class Run:
 
 
 def run(
-    source: str | Path | Config,
+    source: str | Path | Config | Method,
     overrides: Mapping[str, Any] | None = None,
     on_round: Callable[[], Any] = lambda: None,
     ledger: Ledger | None = None,
 ) -> Run:
-    """Run a preset, a TOML file or a configuration, e.g. `run("proved", {"run.seed": 1})`.
+    """Run a preset, a TOML file, a configuration or a method, e.g. `run("proved", {"run.seed": 1})`.
 
     Args:
-        source: what to run.
+        source: what to run; a method of one's own is registered and run with the preset of its guarantee.
         overrides: settings to change, by "section.key".
         on_round: called after every round.
         ledger: what proved releases are charged to; None keeps counts in memory.
     """
-    config = source if isinstance(source, Config) else configuration.load(source, overrides)
+    config = configured(source, overrides or {})
     return execute(prepare_experiment(config, None if ledger is None else lambda: ledger), on_round)
+
+
+def configured(source: str | Path | Config | Method, overrides: Mapping[str, Any]) -> Config:
+    """The configuration that a source and overrides mean."""
+    if isinstance(source, Config):
+        return changed(source, overrides) if overrides else source
+    if isinstance(source, Method):
+        METHODS.register(source)
+        preset = "proved" if source.guarantee == "proved" else "published"
+        return configuration.load(preset, {"algorithm.name": source.name, **overrides})
+    return configuration.load(source, overrides)
 
 
 def execute(experiment: Experiment, on_round: Callable[[], Any] = lambda: None) -> Run:
@@ -74,11 +86,5 @@ def conclude(experiment: Experiment, outcome: Outcome, engine: str, wall_seconds
 
 
 def _convergence(experiment: Experiment, outcome: Outcome) -> Convergence:
-    uses_theorem = experiment.config.algorithm.inverse_step is None
-    return convergence(
-        experiment.simulation,
-        outcome,
-        experiment.formulas if uses_theorem else None,
-        experiment.config.algorithm.dual_diameter,
-        cached_optimum(experiment.simulation),
-    )
+    simulation, made = experiment.simulation, experiment.made
+    return convergence(simulation, outcome, made.formulas, made.dual_diameter, cached_optimum(simulation))

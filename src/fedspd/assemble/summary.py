@@ -16,9 +16,6 @@ from fedspd.results import COLUMNS, History
 
 AnyPlan = ProvedPlan | PublishedPlan
 NUMBER = 8  # bytes of one uploaded number
-ADVERSARY = "anyone who sees every upload and every model, the server included"
-ADVERSARIES = {"dp-aadmm": "anyone who sees the sum of a round's uploads, never one of them"}
-"""Where a method asks for another one."""
 MECHANISMS = {"gaussian": "Gaussian", "laplace": "spherical Laplace"}
 IN_OBJECTIVES = ", in objectives"  # where noise is not on what is released but in what is minimized
 CONVERSIONS = {
@@ -100,7 +97,7 @@ def stated_privacy(
         "sampling": plan.sampling,
         "mechanism": MECHANISMS[plan.law] + (IN_OBJECTIVES if isinstance(method, PerturbsObjective) else ""),
         "conversion": CONVERSIONS.get(plan.guarantee) if plan.law == "laplace" else None,
-        "adversary": ADVERSARIES.get(name, ADVERSARY),
+        "adversary": METHODS[name].card.adversary,
         "epsilon_spent_max": history.last("epsilon_max"),
         "epsilon_spent_mean": history.last("epsilon_mean"),
     }
@@ -130,7 +127,7 @@ def _published(name: str, plan: PublishedPlan, records: float, participations: f
     return {
         "epsilon": float(plan.stated(records, participations)),
         "epsilon_proved": None,
-        "unproved_because": METHODS[name].caveat,
+        "unproved_because": METHODS[name].card.caveat,
         "epsilon_per_round": plan.epsilon_per_round,
         "noise_multiplier": plan.noise_multiplier,
         "accountant": "published",

@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.table import Table
 
 from fedspd import config as configuration
-from fedspd.algorithms import METHODS
 from fedspd.cli import deploy, methods, plan, privacy, report, studies, sweep
 from fedspd.cli.progress import progress
 from fedspd.config import describe
@@ -89,7 +88,7 @@ def run(
         return
     target = RunFolder(folder or default_folder(source))
     with ExitStack() as stack:
-        proved = METHODS[config.algorithm.name].guarantee == "proved"
+        proved = config.algorithm.method.guarantee == "proved"
         shared = stack.enter_context(Ledger(ledger)) if ledger is not None and proved else None
         staging = cache(lambda: stack.enter_context(target.staged()))
 

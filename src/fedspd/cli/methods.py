@@ -1,5 +1,6 @@
 """The command that lists the methods: the columns of the paper's Table 1, and what each may claim."""
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -8,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedspd.algorithms import METHODS, Method, label
-from fedspd.errors import InputError
+from fedspd.privacy import POISSON
 
 if TYPE_CHECKING:
     from fedspd.report import Grid
@@ -43,10 +44,8 @@ def methods(
     from fedspd.report import grid_terminal
     from fedspd.results import to_json
 
-    if name is not None and name not in METHODS:
-        raise InputError(
-            f"the method must be one that fedspd methods lists, got {name!r}; did you mean {_nearest(name)!r}?"
-        )
+    if name is not None:
+        METHODS.find(name)
     if as_json:
         listed = [_plain(each) for each in METHODS]
         print(to_json({"methods": listed} if name is None else _plain(name)))
@@ -67,8 +66,8 @@ def claims_grid() -> "Grid":
 
     columns = ("name", "guarantee", "noise", "un-noised state", "neighbors", "confidence in the text of the method")
     rows = tuple(
-        (label(name, name), one.guarantee, one.noise, _word(one.private_state),
-         NOTHING if one.guarantee == "none" else one.relation, one.confidence)
+        (label(name, name), one.guarantee, one.noise, _word(one.card.private_state), _relations(one),
+         one.card.confidence)
         for name, one in METHODS.items()
     )  # fmt: skip
     return Grid("What is claimed", columns, rows)
@@ -83,8 +82,8 @@ def updates_grid() -> "Grid":
 
 
 def _updates(method: Method) -> tuple[str, ...]:
-    ours = (method.local_updates, method.objective, method.partial, method.rate)
-    printed = ours if method.printed is None else method.printed
+    ours = (method.local_updates, method.objective, not method.needs.everybody, method.card.rate)
+    printed = ours if method.card.printed is None else method.card.printed
     return tuple(_beside(own, other) for own, other in zip(ours, printed, strict=True))
 
 
@@ -98,7 +97,7 @@ def _word(value: Any) -> str:
             return "yes" if value else "no"
         case dict():
             return "; ".join(f"{_spaced(key)}: {_word(part)}" for key, part in value.items())
-    return value or NOTHING
+    return NOTHING if value is None or value == "" else str(value)
 
 
 def _spaced(key: str) -> str:
@@ -116,14 +115,30 @@ def _everything(name: str) -> Table:
 
 def _plain(name: str) -> dict[str, Any]:
     method = METHODS[name]
-    fields = vars(method) | {"printed": None if method.printed is None else method.printed._asdict()}
-    return {"name": name} | fields
+    card = vars(method.card)
+    return {
+        "name": name,
+        "title": method.card.title,
+        "guarantee": method.guarantee,
+        "noise": method.noise,
+        "neighbors": _relations(method),
+        "local_updates": method.local_updates,
+        "objective": method.objective,
+        "partial": not method.needs.everybody,
+        "deploys": method.deploys,
+        **{key: value for key, value in card.items() if key != "title"},
+        "printed": None if method.card.printed is None else method.card.printed._asdict(),
+        "settings": {key.name: key.metadata["doc"] for key in fields(method.settings)},
+    }
 
 
-def _nearest(name: str) -> str:
-    import difflib
-
-    return difflib.get_close_matches(name, list(METHODS), n=1, cutoff=0.0)[0]
+def _relations(method: Method) -> str:
+    """Neighbors that a claim speaks of: those of Poisson batches too, where a method has them."""
+    if method.guarantee == "none":
+        return NOTHING
+    declared = {key.name: key for key in fields(method.settings)}
+    poisson = "sampling" in declared and POISSON in declared["sampling"].metadata["choices"]
+    return "replace-one; zero-out in Poisson batches" if poisson else "replace-one"
 
 
 def _console() -> Console:

@@ -2,11 +2,13 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from fedspd.config.sections import SECTIONS, Config
+from fedspd.algorithms import METHODS
+from fedspd.config.sections import DEFAULT_METHOD, SECTIONS, Algorithm, Config, lacks
 from fedspd.errors import InputError
 from fedspd.reading import nearest, parse_section
 
@@ -16,46 +18,108 @@ def presets() -> list[str]:
     return sorted(path.name.removesuffix(".toml") for path in _preset_folder().iterdir() if path.name.endswith(".toml"))
 
 
-def load(source: str | Path, overrides: Mapping[str, Any] | None = None, absent: Sequence[str] = ()) -> Config:
+def load(
+    source: str | Path,
+    overrides: Mapping[str, Any] | None = None,
+    absent: Sequence[str] = (),
+    where_read: Mapping[str, Any] | None = None,
+) -> Config:
     """Read a preset by name or a TOML file by path, then apply overrides such as {"run.seed": 1}.
+
+    What a preset sets is a default: where the overrides ask for something that does not read it, it is left out. What
+    a file or an override sets is meant, and refused where it is not read.
 
     Args:
         source: the preset or the file.
-        overrides: settings to change, by "section.key".
+        overrides: settings to change, by "section.key"; None leaves one out.
         absent: settings to leave out though the source has them.
+        where_read: settings that are left out where they are not read, like those of a preset.
     """
     try:
         values = tomllib.loads(_read(source))
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{source} is not valid TOML: {error}; mend it at that place.") from None
-    for name, value in (overrides or {}).items():
-        section, dot, key = name.partition(".")
-        if not dot:
-            raise InputError(f"a setting must be named section.key, got {name!r}; for example run.seed.")
-        table = values.setdefault(section, {})
-        if isinstance(table, dict):  # what is none is refused by parse
-            table[key] = value
-    for name in absent:
-        section, _, key = name.partition(".")
-        values.get(section, {}).pop(key, None)
-    return parse(values)
+    given = dict(overrides or {}) | dict.fromkeys(absent)
+    left_out = dict.fromkeys(name for name, value in given.items() if value is None)
+    is_preset = str(source) in presets()
+    usual = _overridden(_overridden(values if is_preset else {}, where_read or {}), left_out)
+    meant = _overridden({} if is_preset else values, given)
+    return parse(_joined(_fitting(usual, meant), meant))
 
 
 def parse(values: Mapping[str, Any]) -> Config:
-    """Check sections, keys, types and ranges."""
-    sections = {}
-    for name, keys in values.items():
-        sections[name] = parse_section(SECTIONS, name, keys)
-    return Config(**sections)
+    """Check sections, keys, types, ranges, and that everything set is read."""
+    config = _build(values)
+    for section, keys in values.items():
+        for key, value in keys.items():
+            needed = lacks(config, f"{section}.{key}")
+            if needed is not None:
+                raise InputError(
+                    f"{section}.{key} would have no effect, got {value!r}; it needs {needed}: leave it out, or see to "
+                    "that."
+                )
+    return config
 
 
 def changed(config: Config, overrides: Mapping[str, Any]) -> Config:
-    """The configuration with some settings changed, by "section.key"."""
-    values = config.to_dict()
+    """The configuration with some settings changed, by "section.key"; None leaves one out."""
+    set_by_someone = {
+        section: {key: value for key, value in keys.items() if key == "name" or value != _default(config, section, key)}
+        for section, keys in config.to_dict().items()
+    }
+    return parse(_overridden(set_by_someone, overrides))
+
+
+def _default(config: Config, section: str, key: str) -> Any:
+    kind = config.algorithm.settings if section == "algorithm" else SECTIONS[section]
+    return {one.name: one.default for one in fields(kind)}[key]
+
+
+def _build(values: Mapping[str, Any]) -> Config:
+    sections: dict[str, Any] = {
+        name: Algorithm.of(keys) if name == "algorithm" else parse_section(SECTIONS, name, keys)
+        for name, keys in values.items()
+    }
+    return Config(**sections)
+
+
+def _overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    result = {section: dict(keys) if isinstance(keys, Mapping) else keys for section, keys in values.items()}
     for name, value in overrides.items():
-        section, _, key = name.partition(".")
-        values[section][key] = value
-    return parse(values)
+        section, dot, key = name.partition(".")
+        if not dot:
+            raise InputError(f"a setting must be named section.key, got {name!r}; for example run.seed.")
+        table = result.setdefault(section, {})
+        if not isinstance(table, dict):
+            continue  # what is no table is refused by parse
+        if value is None:
+            table.pop(key, None)
+        else:
+            table[key] = value
+    return {section: keys for section, keys in result.items() if keys != {}}
+
+
+def _fitting(usual: Mapping[str, Any], meant: Mapping[str, Any]) -> dict[str, Any]:
+    """What is usual, without what is not read beside what is meant."""
+    fitting = {section: dict(table) for section, table in usual.items()}
+    named = _joined(fitting, meant).get("algorithm", {})
+    name = named.get("name", DEFAULT_METHOD) if isinstance(named, Mapping) else DEFAULT_METHOD
+    known = {"name", *METHODS.find(name).keys} if isinstance(name, str) else set()
+    fitting["algorithm"] = {key: value for key, value in fitting.get("algorithm", {}).items() if key in known}
+    config = _build(_joined(fitting, meant))
+    return {
+        section: {key: value for key, value in table.items() if lacks(config, f"{section}.{key}") is None}
+        for section, table in fitting.items()
+    }
+
+
+def _joined(usual: Mapping[str, Any], meant: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, what is meant before what is usual."""
+    joined: dict[str, Any] = dict(usual)
+    for section, table in meant.items():
+        both = isinstance(table, Mapping) and isinstance(joined.get(section), Mapping)
+        joined[section] = {**joined[section], **table} if both else table
+    return joined
 
 
 def parse_override(text: str) -> tuple[str, Any]:

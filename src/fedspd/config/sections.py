@@ -1,12 +1,16 @@
 """Every setting with its default, its meaning and its limits; `config` reads them from TOML."""
 
-from dataclasses import Field, asdict, dataclass, field, fields
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
-from fedspd.algorithms import METHODS, TOPOLOGIES
+from fedspd.algorithms import METHODS, Method, Work
 from fedspd.data import KINDS
+from fedspd.errors import InputError
 from fedspd.problem import LOSSES
-from fedspd.reading import setting
+from fedspd.reading import nearest, parse_section, setting
+
+DEFAULT_METHOD = "fedspd"
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Data:
 class Partition:
     """Which client holds which record."""
 
-    kind: str = setting("iid", "how records are dealt to clients", choices=tuple(KINDS))
+    kind: str = setting("iid", "how records are dealt to clients", choices=KINDS)
     clients: int = setting(100, "number of clients, N", at_least=1)
     alpha: float | None = setting(None, "dirichlet: concentration, small is skewed", above=0)
     at_least: int | None = setting(None, "dirichlet: records dealt to every client first", at_least=0)
@@ -50,7 +54,7 @@ class Partition:
 class Problem:
     """What is minimized."""
 
-    loss: str = setting("softmax", "loss of a record", choices=tuple(LOSSES))
+    loss: str = setting("softmax", "loss of a record", choices=LOSSES)
     clip_norm: float = setting(1.0, "record gradients are clipped to this norm, G; inf: never", above=0, infinite=True)
     regularizer: str = setting(
         "l1", "convex regularizer", choices=("none", "l1", "squared-l2", "elastic-net", "group-l1", "box")
@@ -71,47 +75,45 @@ class Problem:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """How it is minimized."""
+    """How it is minimized: the method, and its own settings, which no other method need have."""
 
-    name: str = setting(
-        "fedspd",
-        "the method, see fedspd methods; -published: as its authors have it, the last three: without privacy",
-        choices=tuple(METHODS),
-    )
-    penalty: float | None = setting(
-        None, "penalty rho of the augmented Lagrangian, mu of fedprox; absent: by rule", above=0
-    )
-    local_steps: int = setting(1, "local steps per round, Q", at_least=1)
-    batch_size: int | None = setting(None, "records per local step, b; absent: a pass over the whole shard", at_least=1)
-    sampling: str = setting(
-        "without-replacement",
-        "how a client draws its records in a round",
-        choices=("without-replacement", "poisson", "with-replacement"),
-    )
-    max_batch: int | None = setting(None, "poisson: most records in a batch the proof allows for; absent: by rule")
-    start: str = setting("server", "where local steps begin", choices=("server", "own"))
-    inverse_step: float | None = setting(
-        None,
-        "gamma, 1 / step size; absent: by rule, or as published; grows like sqrt(t) in dp-sgd-published and "
-        "dp-fedavg-published",
-        above=0,
-    )
-    step_scale: float = setting(1.0, "what the rule's step size is multiplied by", above=0)
-    penalty_share: float | None = setting(None, "part of gamma + rho that is rho; absent: by rule", above=0, below=1)
-    topology: str = setting(
-        "star", "ADMM methods for graphs: who hears whom; star: all others, through the server", choices=TOPOLOGIES
-    )
-    edge_probability: float = setting(0.2, "erdos-renyi: of an edge between two clients", above=0, at_most=1)
-    growth: float = setting(1.02, "dp-madmm: what the penalty is multiplied by from round to round", at_least=1)
-    label_epsilon: float = setting(3.0, "dp-lr-admm: labels are flipped with chance 1 / (1 + exp(this))", above=0)
-    bands: int = setting(
-        4, "dp-ftrl: blocks that records come in by turns, and rounds that noise is taken back in", at_least=1
-    )
-    relaxation: float = setting(0.5, "private-admm: lambda; 0.5 is plain ADMM", above=0, at_most=1)
-    momentum: float = setting(0.0, "noisy-prox-gd: share of the last move that is made again", at_least=0, below=1)
-    diameter: float = setting(1.0, "d_X of Theorem 2, c_w of dp-admm-published", above=0)
-    dual_diameter: float = setting(1.0, "d_lambda of Theorem 2", above=0)
-    gradient_deviation: float = setting(1.0, "phi of Theorem 2", at_least=0)
+    name: str
+    settings: Any
+
+    @classmethod
+    def of(cls, keys: Any) -> "Algorithm":
+        """A table of keys, of which `name` decides which others there are."""
+        if not isinstance(keys, Mapping):
+            raise InputError(f"[algorithm] must be a table of keys, got {keys!r}; write [algorithm] on its own line.")
+        name = keys.get("name", DEFAULT_METHOD)
+        if not isinstance(name, str):
+            raise InputError(f"algorithm.name must be a string, got {name!r}.")
+        method, own = METHODS.find(name), {key: value for key, value in keys.items() if key != "name"}
+        for key in own:
+            if key not in method.keys:
+                raise InputError(_foreign(name, method.keys, key))
+        return cls(name, parse_section({"algorithm": method.settings}, "algorithm", own))
+
+    @property
+    def method(self) -> Method:
+        """The method behind the name."""
+        return METHODS.find(self.name)
+
+    @property
+    def work(self) -> Work:
+        """How a client goes through its records in a round."""
+        return self.method.work(self.settings)
+
+
+def _foreign(name: str, known: Collection[str], key: str) -> str:
+    """What to say of a key that this method does not have."""
+    others = [other for other, method in METHODS.items() if key in method.keys]
+    if others:
+        return (
+            f"algorithm.{key} is no setting of {name}, got it; leave it out, or use a method that has it: "
+            f"{', '.join(others)}."
+        )
+    return f"unknown key algorithm.{key}; {nearest(key, ['name', *known])}"
 
 
 @dataclass(frozen=True)
@@ -176,29 +178,102 @@ class Config:
     data: Data = field(default_factory=Data)
     partition: Partition = field(default_factory=Partition)
     problem: Problem = field(default_factory=Problem)
-    algorithm: Algorithm = field(default_factory=Algorithm)
+    algorithm: Algorithm = field(default_factory=lambda: Algorithm.of({}))
     privacy: Privacy = field(default_factory=Privacy)
     run: Run = field(default_factory=Run)
     metrics: Metrics = field(default_factory=Metrics)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Every key with its value, those that are absent left out: reading it back gives the same config."""
+        """Every key that is read, with its value, those that are absent left out: reading it back gives the same."""
         return {
-            section: {key: value for key, value in keys.items() if value is not None}
-            for section, keys in asdict(self).items()
+            section: {
+                key: value
+                for key, value in self.section(section).items()
+                if value is not None and lacks(self, f"{section}.{key}") is None
+            }
+            for section in SECTIONS
         }
 
+    def section(self, name: str) -> dict[str, Any]:
+        """Keys and values of a section, as they stand in a file."""
+        if name == "algorithm":
+            return {"name": self.algorithm.name} | vars(self.algorithm.settings)
+        return dict(vars(getattr(self, name)))
 
-SECTIONS: dict[str, Any] = {section.name: section.default_factory for section in fields(Config)}
+
+SECTIONS: dict[str, Any] = {section.name: section.type for section in fields(Config)}
+
+
+def lacks(config: Config, name: str) -> str | None:
+    """What a setting would need so that it is read; None where it is."""
+    section, _, key = name.partition(".")
+    if section == "algorithm" and key != "name":
+        declared = {one.name: one for one in fields(config.algorithm.settings)}[key]
+        read, needed = declared.metadata.get("when", (lambda settings: True, ""))
+        return None if read(config.algorithm.settings) else needed
+    for read, needed in NEEDED.get(name, ()):
+        if not read(config):
+            return needed
+    return None
+
+
+Condition = tuple[Callable[[Config], bool], str]
+_CLAIMS: Condition = (lambda c: c.algorithm.method.guarantee != "none", "a method with privacy")
+_PROVED: Condition = (lambda c: c.algorithm.method.guarantee == "proved", "a method whose guarantee is proved")
+_SOME: Condition = (lambda c: not c.algorithm.method.needs.everybody, "a method with some of the clients in a round")
+_BUDGET: Condition = (lambda c: c.privacy.noise_multiplier is None, "that privacy.noise_multiplier is left out")
+_NOISY: Condition = (lambda c: c.data.scaling == "noisy-moments", "data.scaling = noisy-moments")
+_REGULARIZED: Condition = (lambda c: c.problem.regularizer != "none", "a problem.regularizer other than none")
+NEEDED: dict[str, tuple[Condition, ...]] = {
+    "data.moments_share": (_NOISY,),
+    "data.deviation_floor": (_NOISY,),
+    "problem.strength": (_REGULARIZED,),
+    "problem.per_client": (_REGULARIZED,),
+    "problem.ratio": ((lambda c: c.problem.regularizer == "elastic-net", "problem.regularizer = elastic-net"),),
+    "privacy.epsilon": (_CLAIMS, _BUDGET),
+    "privacy.budget": (_CLAIMS, _BUDGET),
+    "privacy.delta": (
+        _CLAIMS,
+        (
+            lambda c: c.algorithm.method.guarantee == "proved" or c.algorithm.method.kind.law == "gaussian",
+            "a method whose rounds are not pure, or a proof of their total",
+        ),
+    ),
+    "privacy.noise_multiplier": (_PROVED,),
+    "privacy.accountant": (_PROVED,),
+    "run.selection": (_SOME, (lambda c: c.run.most_stale is None, "that run.most_stale is left out")),
+    "run.most_stale": (_SOME,),
+    "run.most_participations": (_PROVED,),
+    "run.min_participants": (_PROVED, _SOME),
+    "metrics.spent_every_round": (_CLAIMS,),
+}
+"""What a setting needs of the others so that it is read. Those of a method say so themselves."""
 
 
 def describe() -> list[tuple[str, str, str]]:
-    """Name, default and meaning of every setting."""
-    return [
-        (f"{section}.{key.name}", "" if key.default is None else str(key.default), _meaning(key))
-        for section, kind in SECTIONS.items()
-        for key in fields(kind)
+    """Name, default and meaning of every setting; those of methods with the methods that have them."""
+    rows = []
+    for section, kind in SECTIONS.items():
+        if section == "algorithm":
+            rows += _of_methods()
+        else:
+            rows += [(f"{section}.{key.name}", _default(key), _meaning(key)) for key in fields(kind)]
+    return rows
+
+
+def _of_methods() -> list[tuple[str, str, str]]:
+    having: dict[tuple[str, str, str], list[str]] = {}
+    for name, method in METHODS.items():
+        for key in fields(method.settings):
+            having.setdefault((f"algorithm.{key.name}", _default(key), _meaning(key)), []).append(name)
+    named = [
+        ("algorithm.name", DEFAULT_METHOD, "the method, see fedspd methods; it decides which other keys there are")
     ]
+    return named + [(name, value, f"{words}; of {', '.join(names)}") for (name, value, words), names in having.items()]
+
+
+def _default(key: Field[Any]) -> str:
+    return "" if key.default is None else str(key.default)
 
 
 def _meaning(key: Field[Any]) -> str:

@@ -6,13 +6,12 @@
 from fedspd.engine.convergence import Convergence, convergence, optimum
 from fedspd.engine.draws import stream
 from fedspd.engine.numpy_engine import simulate
-from fedspd.engine.simulation import Outcome, Simulation, check_participants
+from fedspd.engine.simulation import Outcome, Simulation
 
 __all__ = [
     "Convergence",
     "Outcome",
     "Simulation",
-    "check_participants",
     "convergence",
     "optimum",
     "simulate",

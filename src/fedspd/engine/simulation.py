@@ -6,6 +6,7 @@ import numpy as np
 
 from fedspd.algorithms import Algorithm
 from fedspd.algorithms.base import PerturbsObjective
+from fedspd.algorithms.parts.rules import check_participants
 from fedspd.data import Shards, Table
 from fedspd.engine.batches import check_batches, nominal_sizes
 from fedspd.engine.diagnostics import Lagrangian
@@ -74,15 +75,6 @@ def _check_counted(algorithm: Algorithm, plan: ProvedPlan, divisors: np.ndarray)
     turns = getattr(algorithm, "bands", 1)  # of a client's blocks of records
     if plan.draws.blocks > turns:
         raise RuntimeError(f"records come in turns of {turns}, its plan charges in turns of {plan.draws.blocks}.")
-
-
-def check_participants(count: int, clients: int) -> None:
-    """Refuse a number of participants that the clients cannot give."""
-    if not 1 <= count <= clients:
-        raise InputError(
-            f"participants must be between 1 and the number of clients, {clients}, got {count}; "
-            "lower run.participants or raise partition.clients."
-        )
 
 
 def check_claims(algorithm: Algorithm, plan: Plan, weights: int | None = None) -> None:

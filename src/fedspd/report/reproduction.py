@@ -1,6 +1,6 @@
 """The page of a reproduction: the verdict, then the paper's figures, each with both variants."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -150,7 +150,7 @@ def _floats(values: np.ndarray | None) -> tuple[float, ...]:
     return tuple(values.astype(float).tolist())
 
 
-def _settings(chosen: dict[str, Any]) -> str:
+def _settings(chosen: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.partition('.')[2]} {value:.4g}" for name, value in chosen.items())
 
 

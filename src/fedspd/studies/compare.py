@@ -28,10 +28,12 @@ from fedspd.studies.lineup import (
     OPEN_DATA,
     OURS,
     PRIVATE,
+    Settings,
+    first_try,
     fits,
     name_of,
 )
-from fedspd.studies.tuning import GRIDS, TRIALS, Settings, square, tune
+from fedspd.studies.tuning import TRIALS, tune
 
 BUDGETS = (0.1, 0.5, 1.0, 3.0, 8.0)
 DELTA = 1e-5
@@ -44,9 +46,6 @@ PARTICIPATION: dict[str, Settings] = {
     "full": {"run.participants": 100, "run.rounds": 5},
     "20%": {"run.participants": 20, "run.rounds": 25},
 }
-# Where heavy clients make local losses steep, many local steps must be short ones: their number is a knob too.
-LOCAL_STEPS = square("algorithm.local_steps", (1, 2, 5), "algorithm.step_scale", (1.0, 2.0, 4.0))
-LIMITED = GRIDS | {"dp-fedavg": LOCAL_STEPS}
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class Entry:
 
     cell: Cell
     config: Config
-    chosen: Settings
+    chosen: Mapping[str, Any]
     results: tuple[Result, ...]
 
     def values(self, key: str) -> np.ndarray:
@@ -111,14 +110,16 @@ def _cells(
 
 def configuration(cell: Cell) -> Config:
     """The preset with what the situation and the method change."""
-    common = {"problem.counts": "records", "metrics.criterion": False, "metrics.spent_every_round": False}
-    common |= {"metrics.objective_every": 10**6} | DEALS[cell.deal] | PARTICIPATION[cell.participation]
-    own, budget = EVERYBODY[cell.method], {"privacy.epsilon": cell.epsilon, "privacy.delta": DELTA}
-    if cell.method in PRIVATE | BY_RULE:
-        return load("proved", common | own | budget)
+    common = {"problem.counts": "records", "metrics.criterion": False, "metrics.objective_every": 10**6}
+    common |= DEALS[cell.deal] | PARTICIPATION[cell.participation]
+    common |= first_try(name_of(cell.method)) | EVERYBODY[cell.method]
+    usual: Settings = {"metrics.spent_every_round": False, "privacy.delta": DELTA}
+    if cell.method in OPEN:
+        return load("proved", common | OPEN_DATA, ["data.row_norm"], usual)
+    common["privacy.epsilon"] = cell.epsilon
     if cell.method in CLAIMED:
-        return load("proved", common | CLAIMED_DATA | own | budget, absent=["data.row_norm"])
-    return load("proved", common | OPEN_DATA | own, absent=["data.row_norm"])
+        return load("proved", CLAIMED_DATA | common, ["data.row_norm"], usual)
+    return load("proved", common, where_read=usual)
 
 
 def count_runs(chosen: Sequence[Cell], seeds: int) -> int:
@@ -130,7 +131,7 @@ def compare(chosen: Sequence[Cell], seeds: int, on_run: Callable[[], Any] = lamb
     """Tune every method in every situation by the same protocol, then run it with every seed."""
     configs = [configuration(cell) for cell in chosen]
     tuned = [config for cell, config in zip(chosen, configs, strict=True) if cell.method not in BY_RULE]
-    found = iter(tune(tuned, on_run, LIMITED))
+    found = iter(tune(tuned, on_run, board=True))
     points = [{} if cell.method in BY_RULE else next(found) for cell in chosen]
     final = [changed(config, point) for config, point in zip(configs, points, strict=True)]
     results = run_all([changed(config, {"run.seed": seed}) for config in final for seed in range(seeds)], on_run)

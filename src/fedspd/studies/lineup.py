@@ -1,5 +1,6 @@
 """Who is on the leaderboard, with what each method changes of a common configuration."""
 
+from dataclasses import fields
 from math import inf
 from typing import Any
 
@@ -7,29 +8,10 @@ from fedspd.algorithms import METHODS
 
 Settings = dict[str, Any]
 
-SMOOTH: Settings = {"problem.regularizer": "squared-l2"}
-"""What exact sub-problems ask for, in place of l1."""
-BATCHES: Settings = {"algorithm.batch_size": 10}
-CHANGES: dict[str, Settings] = {
-    "ddp-admm-dvp": SMOOTH,
-    "ddp-admm-pvp": SMOOTH,
-    "ddp-admm-pvp-published": SMOOTH,
-    "dp-madmm": SMOOTH,
-    "dp-radmm": SMOOTH,
-    "dp-lr-admm": SMOOTH,
-    "one-shot": SMOOTH | {"run.rounds": 1},
-    "fedspd-published": BATCHES | {"algorithm.local_steps": 5},
-    "dp-sgd-published": BATCHES,
-    "dp-fedavg-published": BATCHES | {"algorithm.local_steps": 5},
-    "fedavg": {"algorithm.local_steps": 5},
-    "fedprox": {"algorithm.local_steps": 5},
-    "fedpd": {"algorithm.local_steps": 5},
-}
-
 
 def _entered(guarantee: str) -> dict[str, Settings]:
     return {
-        method.title: {"algorithm.name": name} | CHANGES.get(name, {})
+        method.card.title: {"algorithm.name": name, **method.compared}
         for name, method in METHODS.items()
         if method.guarantee == guarantee
     }
@@ -40,13 +22,21 @@ PRIVATE = _entered("proved")
 CLAIMED = _entered("as published")
 """With the epsilon that their authors claim, and scaling that nobody pays for: beside the board, not on it."""
 OPEN = _entered("none")
-OURS = METHODS["fedspd"].title
+OURS = METHODS["fedspd"].card.title
 BY_RULE: dict[str, Settings] = {f"{OURS} by rule": {"algorithm.name": "fedspd"}}
 """Not tuned: step sizes by rules on public numbers, whose constants were set once on a validation split of Adult."""
 OPEN_DATA: Settings = {"data.scaling": "z-score", "data.bias": 1.0, "problem.clip_norm": inf}
 CLAIMED_DATA: Settings = OPEN_DATA | {"problem.clip_norm": 1.0}
-PAPERS = ("dp-sgd", "dp-fedavg", "dp-admm")  # what the FedSPD-DP paper compares itself with
 EVERYBODY: dict[str, Settings] = PRIVATE | BY_RULE | CLAIMED | OPEN
+
+
+def first_try(name: str | None) -> Settings:
+    """Values for what a method cannot do without, until it is tuned: of the first point of its grid."""
+    if name is None:
+        return {}
+    method = METHODS.find(name)
+    needed = {f"algorithm.{key.name}" for key in fields(method.settings) if "needed" in key.metadata}
+    return {key: value for key, value in method.grid[0].items() if key in needed}
 
 
 def name_of(title: str) -> str:
@@ -56,10 +46,10 @@ def name_of(title: str) -> str:
 
 def company(title: str) -> str:
     """Which figure a method is drawn in: beside ours there are too many for one."""
-    name = name_of(title)
-    if name in PAPERS:
+    card = METHODS[name_of(title)].card
+    if card.baseline:
         return "the paper's baselines"
-    return "the rest of Table 1" if METHODS[name].table_1 else "rivals"
+    return "rivals" if card.table_1 is None else "the rest of Table 1"
 
 
 def fits(title: str, deal: str, share: str) -> bool:
@@ -69,5 +59,5 @@ def fits(title: str, deal: str, share: str) -> bool:
     fixed size need clients that can fill them.
     """
     name, changes = name_of(title), EVERYBODY[title]
-    everyone = not METHODS[name].partial or "run.rounds" in changes
+    everyone = METHODS[name].needs.everybody or "run.rounds" in changes
     return (share == "full" or not everyone) and (deal == "iid" or "algorithm.batch_size" not in changes)

@@ -12,7 +12,7 @@ from fedspd.privacy import WHOLE_SHARD, ProvedPlan, PublishedPlan
 from fedspd.privacy.accounting import Gaussian, calibrate, spent
 from fedspd.studies.jobs import Result, run_all
 from fedspd.studies.study import Curve, Study
-from fedspd.studies.tuning import TRIALS, Settings, tune
+from fedspd.studies.tuning import TRIALS, tune
 
 PRIVACY_POINTS = 20  # rounds at which a total loss is evaluated
 
@@ -22,7 +22,7 @@ class Lines:
     """One curve with its runs, one per seed, or its total privacy loss where nothing is trained."""
 
     curve: Curve
-    chosen: Settings  # by tuning
+    chosen: Mapping[str, Any]  # by tuning
     results: tuple[Result, ...] = ()
     rounds: np.ndarray | None = None
     loss: np.ndarray | None = None
@@ -62,7 +62,9 @@ def reproduce(studies: Sequence[Study], seeds: int, on_run: Callable[[], Any] = 
     return [Reproduced(study, tuple(_lines(study, curve, chosen, runs) for curve in study.curves)) for study in studies]
 
 
-def _lines(study: Study, curve: Curve, chosen: Mapping[int, Settings], runs: Mapping[int, tuple[Result, ...]]) -> Lines:
+def _lines(
+    study: Study, curve: Curve, chosen: Mapping[int, Mapping[str, Any]], runs: Mapping[int, tuple[Result, ...]]
+) -> Lines:
     if study.measure == "runs":
         return Lines(curve, chosen.get(id(curve), {}), runs[id(curve)])
     rounds, loss = total_loss(curve.config)

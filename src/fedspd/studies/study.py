@@ -8,7 +8,9 @@ from typing import Any, Literal
 
 from fedspd.config import Config, load
 from fedspd.errors import InputError
+from fedspd.studies.lineup import first_try
 
+AT_THE_END = {"metrics.spent_every_round": False}  # of what is spent, only the end is shown
 FIGURES = ("fig2", "fig3", "fig4", "fig5", "fig6")
 
 
@@ -60,9 +62,9 @@ def _study(figure: str, name: str, text: str) -> Study:
 
 def _curve(preset: str, common: Mapping[str, Any], curve: dict[str, Any]) -> Curve:
     label, level, tuned = curve.pop("label"), curve.pop("level", None), curve.pop("tuned", False)
-    absent = curve.pop("absent", [])
-    measured = {"metrics.criterion": False, "metrics.spent_every_round": False}
-    return Curve(label, load(preset, dict(_flat(common)) | dict(_flat(curve)) | measured, absent), level, tuned)
+    values = dict(_flat(common)) | dict(_flat(curve))
+    values = first_try(values.get("algorithm.name")) | values if tuned else values
+    return Curve(label, load(preset, values | {"metrics.criterion": False}, where_read=AT_THE_END), level, tuned)
 
 
 def _flat(sections: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Any]]:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from fedspd import InputError
-from fedspd.algorithms import Network, make_topology
+from fedspd.algorithms.parts.network import Network
+from fedspd.algorithms.parts.topology import make_topology
 from fedspd.engine import Outcome, Simulation, simulate
 from fedspd.engine.jax_engine.session import installed
 from fedspd.engine.numpy_engine import draw

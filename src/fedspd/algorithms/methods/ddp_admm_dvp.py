@@ -20,8 +20,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedspd.algorithms.base import Released
-from fedspd.algorithms.parts.network import Neighbors, OnNetwork
+from fedspd.algorithms.card import ONE_GD, PURE_ROUNDS, Card, Printed
+from fedspd.algorithms.method import Made, Method, Needs, Public
+from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.grids import OCTAVES
+from fedspd.algorithms.parts.network import Neighbors, OnNetwork, make_network
 from fedspd.algorithms.parts.objective_noise import NoiseInObjective, determinant_loss, perturbed_minimum
+from fedspd.algorithms.parts.rules import Wishes, exact_steps
 from fedspd.typing import Argmin, Array, Batches, Release
 
 
@@ -48,3 +53,44 @@ class DDPADMMDual(NoiseInObjective, OnNetwork):
     def settle(self, told: Neighbors, client: Released, release: Release, kept: None) -> tuple[Released, Array]:
         """The dual step with what was heard; the reply is the release."""
         return Released(release.value, self.sub_problem(told, client).dual), release.value
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set."""
+
+    penalty: float | None = shared.penalty("penalty 2 eta V of the augmented Lagrangian; absent: by rule")
+    step_scale: float = shared.step_scale(shared.NO_PENALTY)
+    topology: str = shared.topology()
+    edge_probability: float = shared.edge_probability()
+
+
+def make(public: Public, settings: Settings) -> Made:
+    """The penalty by rule where it is left open."""
+    wishes = Wishes(penalty=settings.penalty, step_scale=settings.step_scale)
+    steps = exact_steps(public, wishes, pure=True)
+    network = make_network(public, settings.topology, settings.edge_probability)
+    algorithm = DDPADMMDual(public.bounded, network, steps.penalty, public.declared_norm)
+    return Made(algorithm, steps.rounds, steps.participations)
+
+
+METHOD = Method(
+    name="ddp-admm-dvp",
+    card=Card(
+        title="DDP-ADMM (DVP)",
+        citation="Zhang, Zhu 2017, TIFS 12(1), doi 10.1109/TIFS.2016.2607691",
+        claimed="Pure DP of a round, without a total.",
+        proved=PURE_ROUNDS,
+        released="the local minimizer itself, of an objective with noise; duals follow from it",
+        confidence="medium: its structure is well known, its constants are from memory",
+        table_1=4,
+        printed=Printed(ONE_GD, "strongly convex, smooth", False, ""),
+    ),
+    guarantee="proved",
+    kind=DDPADMMDual,
+    settings=Settings,
+    make=make,
+    grid=OCTAVES,
+    needs=Needs(everybody=True, smooth=True),
+    compared={"problem.regularizer": "squared-l2"},
+)

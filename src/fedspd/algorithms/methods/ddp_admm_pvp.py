@@ -16,12 +16,18 @@ Claimed here, with $c_i = V_i$: **proved**, with the sensitivity $2G/(m(\mu + 2\
 of the augmented Lagrangian too; rounds compose as pure releases.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple
 
-from fedspd.algorithms.parts.network import Neighbors, OnNetwork
+from fedspd.algorithms.card import HIDDEN, ONE_GD, PURE_ROUNDS, Card, Printed
+from fedspd.algorithms.method import Made, Method, Needs, Public
+from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.grids import OCTAVES, square
+from fedspd.algorithms.parts.needed import needed_rounds
+from fedspd.algorithms.parts.network import Neighbors, OnNetwork, make_network
 from fedspd.algorithms.parts.objective_noise import strength
+from fedspd.algorithms.parts.rules import Wishes, exact_steps
 from fedspd.errors import InputError
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import minimize
@@ -86,3 +92,76 @@ class DDPADMMPrimal(OnNetwork):
         """The dual step with what was heard; the reply is the release."""
         own = release.value if kept is None else kept
         return Perturbed(release.value, self.sub_problem(told, client, client.weights).dual, own), release.value
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set."""
+
+    penalty: float | None = shared.penalty("penalty 2 eta V of the augmented Lagrangian; absent: by rule")
+    step_scale: float = shared.step_scale(shared.NO_PENALTY)
+    topology: str = shared.topology()
+    edge_probability: float = shared.edge_probability()
+
+
+def make(public: Public, settings: Settings) -> Made:
+    """The penalty by rule where it is left open."""
+    steps = exact_steps(public, Wishes(penalty=settings.penalty, step_scale=settings.step_scale), pure=True)
+    network = make_network(public, settings.topology, settings.edge_probability)
+    algorithm = DDPADMMPrimal(public.bounded, network, steps.penalty, public.declared_norm)
+    return Made(algorithm, steps.rounds, steps.participations)
+
+
+@dataclass(frozen=True)
+class PublishedSettings:
+    """What a user may set of the method as published."""
+
+    penalty: float = shared.penalty("penalty 2 eta V of the augmented Lagrangian", needed=True)
+    topology: str = shared.topology()
+    edge_probability: float = shared.edge_probability()
+
+
+def make_published(public: Public, settings: PublishedSettings) -> Made:
+    """With the minimizer carried un-noised."""
+    network = make_network(public, settings.topology, settings.edge_probability)
+    return Made(DDPADMMPrimal(public.objective, network, settings.penalty, None), needed_rounds(public))
+
+
+METHOD = Method(
+    name="ddp-admm-pvp",
+    card=Card(
+        title="DDP-ADMM (PVP)",
+        citation="Zhang, Zhu 2017, TIFS 12(1), doi 10.1109/TIFS.2016.2607691",
+        claimed="Pure DP of a round, without a total.",
+        proved=PURE_ROUNDS,
+        released="the local minimizer with noise; duals follow from it",
+        confidence="medium: its structure is well known, its constants are from memory",
+        table_1=5,
+        printed=Printed(ONE_GD, "strongly convex, smooth", False, ""),
+    ),
+    guarantee="proved",
+    kind=DDPADMMPrimal,
+    settings=Settings,
+    make=make,
+    grid=OCTAVES,
+    needs=Needs(everybody=True, smooth=True),
+    compared={"problem.regularizer": "squared-l2"},
+)
+
+PUBLISHED = Method(
+    name="ddp-admm-pvp-published",
+    card=replace(
+        METHOD.card,
+        title="DDP-ADMM (PVP) as published",
+        proved="",
+        caveat=HIDDEN,
+        private_state="the local minimizer",
+    ),
+    guarantee="as published",
+    kind=DDPADMMPrimal,
+    settings=PublishedSettings,
+    make=make_published,
+    grid=square("algorithm.penalty", (0.1, 1.0, 10.0), "problem.strength", (1.0, 10.0, 100.0)),
+    needs=Needs(everybody=True, smooth=True),
+    compared={"problem.regularizer": "squared-l2"},
+)

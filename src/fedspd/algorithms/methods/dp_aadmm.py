@@ -23,6 +23,10 @@ from math import sqrt
 from typing import Any
 
 from fedspd.algorithms.base import PrimalDual, Told, mean_of_latest
+from fedspd.algorithms.card import NON_SMOOTH, ONE_GD, Card, Printed
+from fedspd.algorithms.method import Made, Method, Public
+from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.needed import needed_rounds
 from fedspd.problem import Objective, Unregularized, check_exact, minimize
 from fedspd.typing import Array, Batches, Private, Query, Release, array_namespace
 
@@ -91,3 +95,40 @@ class DPAADMM:
     def local_point(self, client: Private[PrimalDual]) -> PrimalDual:
         """Local weights and the dual, in the sign of the FedSPD-DP paper."""
         return PrimalDual(client.value.weights, -client.value.dual)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set."""
+
+    penalty: float = shared.penalty("penalty rho of the augmented Lagrangian", needed=True)
+
+
+def make(public: Public, settings: Settings) -> Made:
+    """The noise of a round shared by its participants."""
+    algorithm = DPAADMM(public.objective, public.clients, settings.penalty, public.participants)
+    return Made(algorithm, needed_rounds(public))
+
+
+METHOD = Method(
+    name="dp-aadmm",
+    card=Card(
+        title="DP-AADMM",
+        reconstruction=True,
+        citation='Guo, Gong 2018, "Practical collaborative learning for crowdsensing in the internet of things with '
+        'differential privacy", CNS',
+        caveat="un-noised duals are carried, and the noise of a round is shared under a secure sum",
+        claimed="(ε, δ)-DP of a round's sum of uploads, against whoever sees no single upload.",
+        released="the sum of a round's uploads, by a secure sum",
+        private_state="local minimizer and dual",
+        adversary="anyone who sees the sum of a round's uploads, never one of them",
+        confidence="low: its abstract only",
+        table_1=8,
+        printed=Printed(ONE_GD, NON_SMOOTH, True, ""),
+    ),
+    guarantee="as published",
+    kind=DPAADMM,
+    settings=Settings,
+    make=make,
+    grid=tuple({"algorithm.penalty": 10.0 ** (power / 2)} for power in range(-6, 3)),
+)

@@ -17,15 +17,22 @@ Claimed: **proved**, with the published sensitivity $2G/(m_i(\rho+1/\eta))$, whi
 is recomposed. With the FedSPD-DP paper's total, $c_0\epsilon\sqrt n$: **as published**.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, log, sqrt
 from typing import Any
 
 from fedspd.algorithms.base import PrimalDual, Released, Told, length, mean_of_latest
-from fedspd.algorithms.parts.step_sizes import Schedule
+from fedspd.algorithms.card import A_TOTAL, NO_TOTAL, NON_SMOOTH, ONE_GD, Card, Printed
+from fedspd.algorithms.method import Made, Method, Public, Work
+from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.grids import scale_and, square
+from fedspd.algorithms.parts.needed import needed_rounds, papers_plan
+from fedspd.algorithms.parts.rules import Wishes, gradient_steps
+from fedspd.algorithms.parts.step_sizes import Constant, Schedule
 from fedspd.privacy.rounding import GradientSum, steps_rounding
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
+from fedspd.reading import setting
 from fedspd.typing import Array, Batches, Query, Release
 
 
@@ -118,3 +125,85 @@ class DPADMM:
     def local_point(self, client: Released) -> PrimalDual:
         """The released weights and the dual, whose last step waits for the server's next word."""
         return PrimalDual(client.weights, client.dual)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set."""
+
+    penalty: float | None = shared.penalty()
+    inverse_step: float | None = shared.inverse_step()
+    step_scale: float = shared.step_scale(shared.RULE_DECIDES)
+    penalty_share: float | None = shared.penalty_share(shared.RULE_DECIDES)
+
+
+def make(public: Public, settings: Settings) -> Made:
+    """Step sizes by rule where they are left open."""
+    wishes = Wishes(settings.inverse_step, settings.penalty, settings.step_scale, settings.penalty_share)
+    steps = gradient_steps(public, Work(), wishes, primal_dual=True)
+    algorithm = DPADMM(public.bounded, public.clients, steps.penalty, Constant(steps.inverse_step))
+    return Made(algorithm, steps.rounds, steps.participations)
+
+
+@dataclass(frozen=True)
+class PublishedSettings:
+    """What a user may set of the method as published."""
+
+    penalty: float = shared.penalty("penalty rho of the augmented Lagrangian", needed=True)
+    inverse_step: float | None = shared.inverse_step("1 / eta; absent: as published")
+    diameter: float = setting(1.0, "c_w of the published step size", above=0, when=shared.BY_THE_RULE)
+
+
+def make_published(public: Public, settings: PublishedSettings) -> Made:
+    """With the published step size where none is set."""
+    step: Schedule = (
+        huangs(public, settings.diameter) if settings.inverse_step is None else Constant(settings.inverse_step)
+    )
+    algorithm = DPADMM(public.objective, public.clients, settings.penalty, step)
+    return Made(algorithm, needed_rounds(public))
+
+
+def huangs(public: Public, diameter: float) -> Huang:
+    """The published step size for the run's plan."""
+    plan = papers_plan(public)
+    return Huang(
+        epsilon=plan.epsilon_per_round,
+        delta=plan.delta,
+        dimension=public.dimension,
+        records=public.holdings.records / public.holdings.clients,
+        gradient_bound=public.objective.clip_norm,
+        diameter=diameter,
+    )
+
+
+METHOD = Method(
+    name="dp-admm",
+    card=Card(
+        title="DP-ADMM",
+        citation="Huang, Hu, Guo, Chan-Tin, Gong 2020, TIFS, doi 10.1109/TIFS.2019.2931068, arXiv 1808.10101",
+        claimed="(ε, δ)-DP of a round, and (c0 ε sqrt(T), δ) in total by the moments accountant.",
+        proved=A_TOTAL,
+        released="the local iterate; duals follow from it",
+        confidence="high: its update is that of public code; medium: its step sizes",
+        table_1=3,
+        baseline=True,
+        printed=Printed(ONE_GD, NON_SMOOTH, False, "O(1/sqrt(T))"),
+    ),
+    guarantee="proved",
+    kind=DPADMM,
+    settings=Settings,
+    make=make,
+    grid=scale_and("penalty_share", (0.1, 1 / 3, 2 / 3)),
+    deploys=True,
+)
+
+PUBLISHED = Method(
+    name="dp-admm-published",
+    card=replace(METHOD.card, title="DP-ADMM as published", proved="", caveat=NO_TOTAL, rate="O(1/sqrt(T))"),
+    guarantee="as published",
+    kind=DPADMM,
+    settings=PublishedSettings,
+    make=make_published,
+    grid=square("algorithm.penalty", (0.1, 1.0, 10.0), "algorithm.diameter", (1.0, 10.0, 100.0)),
+    deploys=True,
+)

@@ -25,8 +25,14 @@ from math import comb, inf, sqrt
 from typing import Any, NamedTuple
 
 from fedspd.algorithms.base import PrimalDual, Told, mean_of_present
+from fedspd.algorithms.card import A_TOTAL, Card
+from fedspd.algorithms.method import Made, Method, Public, Work
+from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.grids import scale_and
+from fedspd.algorithms.parts.rules import Wishes, gradient_steps
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
+from fedspd.reading import setting
 from fedspd.typing import Array, Batches, Query, Release, array_namespace
 
 
@@ -66,6 +72,11 @@ class DPFTRL:
     def guarantee(self) -> str:
         """Without clipping nothing is bounded."""
         return "proved" if self.objective.clip_norm < inf else "none"
+
+    @property
+    def blocks(self) -> int:
+        """A record is used in one of so many participations."""
+        return self.bands
 
     @property
     def coefficients(self) -> tuple[float, ...]:
@@ -124,3 +135,37 @@ class DPFTRL:
     def local_point(self, client: Remembered) -> PrimalDual:
         """The weights the gradient was taken at; there is no dual."""
         return PrimalDual(client.weights, 0 * client.weights)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set."""
+
+    bands: int = setting(4, "blocks that records come in by turns, and rounds that noise is taken back in", at_least=1)
+    inverse_step: float | None = shared.inverse_step()
+    step_scale: float = shared.step_scale(shared.BY_THE_RULE)
+
+
+def make(public: Public, settings: Settings) -> Made:
+    """The step size by rule where it is left open."""
+    steps = gradient_steps(public, Work(), Wishes(settings.inverse_step, step_scale=settings.step_scale))
+    return Made(DPFTRL(public.bounded, steps.inverse_step, settings.bands), steps.rounds, steps.participations)
+
+
+METHOD = Method(
+    name="dp-ftrl",
+    card=Card(
+        title="DP-FTRL, banded",
+        citation="Kairouz et al. 2021, ICML, arXiv 2103.00039; bands: Choquette-Choo et al. 2023, NeurIPS, "
+        "arXiv 2306.08153",
+        claimed="(ε, δ)-DP of every client against who sees models, by a trusted server's noise.",
+        proved=A_TOTAL,
+        released="the gradient of the block whose turn it is",
+        confidence="high: standard methods; that clients make the noise is ours",
+    ),
+    guarantee="proved",
+    kind=DPFTRL,
+    settings=Settings,
+    make=make,
+    grid=scale_and("bands", (1, 2, 5)),
+)

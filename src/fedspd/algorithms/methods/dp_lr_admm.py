@@ -20,13 +20,19 @@ $2G/(m(\mu + 2\eta V_i))$; the flipped labels and $h_i$ are not counted on, and 
 """
 
 from dataclasses import dataclass
-from math import inf
+from math import exp, inf
 from typing import Any, NamedTuple
 
-from fedspd.algorithms.parts.network import Neighbors, OnNetwork
+from fedspd.algorithms.card import A_TOTAL, ONE_GD, SMOOTH, Card, Printed
+from fedspd.algorithms.method import Made, Method, Needs, Public
+from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.grids import OCTAVES
+from fedspd.algorithms.parts.network import Neighbors, OnNetwork, make_network
 from fedspd.algorithms.parts.objective_noise import strength
+from fedspd.algorithms.parts.rules import Wishes, exact_steps
 from fedspd.privacy.sensitivity import RECORD_MOVES
-from fedspd.problem import minimize
+from fedspd.problem import FlippedLabels, Objective, minimize
+from fedspd.reading import setting
 from fedspd.typing import Array, Batches, Query, Release, array_namespace
 
 
@@ -57,6 +63,11 @@ class DPLRADMM(OnNetwork):
         """Without clipping or bounded slopes nothing is bounded."""
         return "proved" if self.objective.gradient_bound(self.row_norm) < inf else "none"
 
+    @property
+    def flip_chance(self) -> float:
+        """Of a label, for which the loss is corrected."""
+        return self.objective.loss.chance  # pyright: ignore[reportAttributeAccessIssue]
+
     def start(self, zeros: Array) -> tuple[Array, Tilted, Array]:
         """All zero: public."""
         return self.network.start(zeros), Tilted(zeros, zeros, zeros, zeros[:, :1, :1]), zeros
@@ -84,3 +95,47 @@ class DPLRADMM(OnNetwork):
     def settle(self, told: Neighbors, client: Tilted, release: Release, kept: None) -> tuple[Tilted, Array]:
         """The dual step with what was heard; the reply is the release."""
         return client._replace(weights=release.value, dual=self.sub_problem(told, client).dual), release.value
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set."""
+
+    penalty: float | None = shared.penalty("penalty 2 eta V of the augmented Lagrangian; absent: by rule")
+    step_scale: float = shared.step_scale(shared.NO_PENALTY)
+    topology: str = shared.topology()
+    edge_probability: float = shared.edge_probability()
+    label_epsilon: float = setting(3.0, "labels are flipped with chance 1 / (1 + exp(this))", above=0)
+
+
+def make(public: Public, settings: Settings) -> Made:
+    """The penalty by rule where it is left open; the loss corrected for labels that are flipped."""
+    steps = exact_steps(public, Wishes(penalty=settings.penalty, step_scale=settings.step_scale))
+    network = make_network(public, settings.topology, settings.edge_probability)
+    flipped = FlippedLabels(1 / (1 + exp(settings.label_epsilon)))
+    objective = Objective(flipped, public.bounded.regularizer, public.bounded.clip_norm)
+    algorithm = DPLRADMM(objective, network, steps.penalty, public.declared_norm)
+    return Made(algorithm, steps.rounds, steps.participations)
+
+
+METHOD = Method(
+    name="dp-lr-admm",
+    card=Card(
+        title="DP-LR-ADMM",
+        reconstruction=True,
+        citation="Wang, Ishii, Du, Cheng, Chen 2020, TSP, arXiv 1908.01059",
+        claimed="labels private even from their own server, and zero-concentrated DP in total; constants unknown here.",
+        proved=A_TOTAL,
+        released="the local minimizer with noise, learned from flipped labels; duals follow from it",
+        confidence="low: its abstract and tables",
+        table_1=9,
+        printed=Printed(ONE_GD, SMOOTH, False, ""),
+    ),
+    guarantee="proved",
+    kind=DPLRADMM,
+    settings=Settings,
+    make=make,
+    grid=OCTAVES,
+    needs=Needs(everybody=True, smooth=True),
+    compared={"problem.regularizer": "squared-l2"},
+)

@@ -21,9 +21,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedspd.algorithms.base import Released
-from fedspd.algorithms.parts.network import Neighbors, OnNetwork
+from fedspd.algorithms.card import ONE_GD, PURE_ROUNDS, SMOOTH, Card, Printed
+from fedspd.algorithms.method import Made, Method, Needs, Public
+from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.grids import scale_and
+from fedspd.algorithms.parts.network import Neighbors, OnNetwork, make_network
 from fedspd.algorithms.parts.objective_noise import NoiseInObjective, determinant_loss, perturbed_minimum
+from fedspd.algorithms.parts.rules import Wishes, exact_steps
 from fedspd.algorithms.parts.step_sizes import Geometric
+from fedspd.reading import setting
 from fedspd.typing import Argmin, Array, Batches, Release
 
 
@@ -55,3 +61,46 @@ class DPMADMM(NoiseInObjective, OnNetwork):
     def settle(self, told: Neighbors, client: Released, release: Release, kept: None) -> tuple[Released, Array]:
         """The dual step with what was heard; the reply is the release."""
         return Released(release.value, self.sub_problem(told, client).dual), release.value
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set."""
+
+    penalty: float | None = shared.penalty("penalty 2 eta V of the augmented Lagrangian; absent: by rule")
+    step_scale: float = shared.step_scale(shared.NO_PENALTY)
+    topology: str = shared.topology()
+    edge_probability: float = shared.edge_probability()
+    growth: float = setting(1.02, "what the penalty is multiplied by from round to round", at_least=1)
+
+
+def make(public: Public, settings: Settings) -> Made:
+    """The first penalty by rule where it is left open."""
+    wishes = Wishes(penalty=settings.penalty, step_scale=settings.step_scale)
+    steps = exact_steps(public, wishes, pure=True)
+    network = make_network(public, settings.topology, settings.edge_probability)
+    grown = Geometric(steps.penalty, settings.growth)
+    algorithm = DPMADMM(public.bounded, network, steps.penalty, grown, public.declared_norm)
+    return Made(algorithm, steps.rounds, steps.participations)
+
+
+METHOD = Method(
+    name="dp-madmm",
+    card=Card(
+        title="DP-MADMM",
+        citation="Zhang, Khalili, Liu 2018, ICML, arXiv 1806.02246",
+        claimed="Pure DP over all rounds, a sum over them that needs m (μ + 2ηV) > 2L.",
+        proved=PURE_ROUNDS,
+        released="the local minimizer itself, of an objective with noise; duals follow from it",
+        confidence="medium: its structure is from its text, its settings are from memory",
+        table_1=6,
+        printed=Printed(ONE_GD, SMOOTH, False, "O(1/sqrt(T))"),
+    ),
+    guarantee="proved",
+    kind=DPMADMM,
+    settings=Settings,
+    make=make,
+    grid=scale_and("growth", (1.02, 1.2, 1.5)),
+    needs=Needs(everybody=True, smooth=True),
+    compared={"problem.regularizer": "squared-l2"},
+)

@@ -20,8 +20,13 @@ Claimed here: **proved** without that condition, $2G/(ms) + \ln(1 + L/(m(\mu + 2
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fedspd.algorithms.parts.network import Neighbors, OnNetwork
+from fedspd.algorithms.card import ONE_GD, PURE_ROUNDS, SMOOTH, Card, Printed
+from fedspd.algorithms.method import Made, Method, Needs, Public
+from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.grids import OCTAVES
+from fedspd.algorithms.parts.network import Neighbors, OnNetwork, make_network
 from fedspd.algorithms.parts.objective_noise import NoiseInObjective, determinant_loss, perturbed_minimum
+from fedspd.algorithms.parts.rules import Wishes, counts, exact_steps
 from fedspd.typing import Argmin, Array, Batches, Query, Release, array_namespace
 
 
@@ -84,3 +89,45 @@ class DPRADMM(NoiseInObjective, OnNetwork):
         """The dual step with what was heard, and the slope, of use after odd rounds; the reply is the release."""
         sub = self.sub_problem(told.neighbors, client)
         return Recycled(release.value, sub.dual, sub.pull - sub.curvature * release.value), release.value
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set."""
+
+    penalty: float | None = shared.penalty("penalty 2 eta V of the augmented Lagrangian; absent: by rule")
+    step_scale: float = shared.step_scale(shared.NO_PENALTY)
+    topology: str = shared.topology()
+    edge_probability: float = shared.edge_probability()
+    inverse_step: float | None = shared.inverse_step("gamma of even rounds; absent: the smoothness of a record's loss")
+
+
+def make(public: Public, settings: Settings) -> Made:
+    """Penalty and step by rule where they are left open; every second round is paid for."""
+    wishes = Wishes(settings.inverse_step, settings.penalty, settings.step_scale)
+    steps = exact_steps(public, wishes, pure=True, count=counts(public, paid=2))
+    network = make_network(public, settings.topology, settings.edge_probability)
+    algorithm = DPRADMM(public.bounded, network, steps.penalty, steps.inverse_step, public.declared_norm)
+    return Made(algorithm, steps.rounds, steps.participations)
+
+
+METHOD = Method(
+    name="dp-radmm",
+    card=Card(
+        title="DP-RADMM",
+        citation="Zhang, Khalili, Liu 2018, Allerton, arXiv 1810.03197",
+        claimed="Pure DP over all odd rounds, a sum over them that needs m (μ + 2ηV) > 2L.",
+        proved=PURE_ROUNDS,
+        released="the local minimizer of odd rounds, of an objective with noise; all else follows from it",
+        confidence="medium: its structure is from its text, its settings are from memory",
+        table_1=7,
+        printed=Printed(ONE_GD, SMOOTH, False, ""),
+    ),
+    guarantee="proved",
+    kind=DPRADMM,
+    settings=Settings,
+    make=make,
+    grid=OCTAVES,
+    needs=Needs(everybody=True, smooth=True),
+    compared={"problem.regularizer": "squared-l2"},
+)

@@ -26,7 +26,12 @@ from math import inf
 from typing import Any, NamedTuple
 
 from fedspd.algorithms.base import PrimalDual, mean_of_latest, mean_of_present
-from fedspd.algorithms.parts.step_sizes import Schedule
+from fedspd.algorithms.card import A_TOTAL, Card
+from fedspd.algorithms.method import Made, Method, Public, Work
+from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.grids import scale_and
+from fedspd.algorithms.parts.rules import Wishes, gradient_steps
+from fedspd.algorithms.parts.step_sizes import Constant, Schedule
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
 from fedspd.typing import Array, Batches, Query, Release, array_namespace
@@ -127,3 +132,47 @@ class DPSCAFFOLD:
     def local_point(self, client: Controlled) -> PrimalDual:
         """Where the local steps led; there is no dual."""
         return PrimalDual(client.point, 0 * client.point)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set."""
+
+    local_steps: int = shared.local_steps()
+    batch_size: int | None = shared.batch_size()
+    sampling: str = shared.proved_sampling()
+    max_batch: int | None = shared.max_batch()
+    inverse_step: float | None = shared.inverse_step()
+    step_scale: float = shared.step_scale(shared.BY_THE_RULE)
+
+
+def work(settings: Settings) -> Work:
+    """Several steps, in batches or on the whole shard."""
+    return Work(settings.local_steps, settings.batch_size, settings.sampling, settings.max_batch)
+
+
+def make(public: Public, settings: Settings) -> Made:
+    """The step size by rule where it is left open."""
+    own = work(settings)
+    steps = gradient_steps(public, own, Wishes(settings.inverse_step, step_scale=settings.step_scale))
+    algorithm = DPSCAFFOLD(public.bounded, public.clients, own.local_steps, Constant(steps.inverse_step), own.relation)
+    return Made(algorithm, steps.rounds, steps.participations, max_batch=steps.max_batch)
+
+
+METHOD = Method(
+    name="dp-scaffold",
+    card=Card(
+        title="DP-SCAFFOLD",
+        citation="Noble, Bellet, Dieuleveut 2022, AISTATS, arXiv 2111.09278",
+        claimed="(ε, δ)-DP of a record for who sees the last model only, with amplification by sampling.",
+        proved=A_TOTAL,
+        released="the gradient of every local step; control variates follow from them",
+        confidence="high: its update is that of the authors' code",
+    ),
+    guarantee="proved",
+    kind=DPSCAFFOLD,
+    settings=Settings,
+    make=make,
+    work=work,
+    grid=scale_and("local_steps", (1, 2, 5)),
+)

@@ -12,12 +12,18 @@ Claimed, with the median of the batch's own gradient norms for C, as the FedSPD-
 median leaks whatever the noise is; here it passes as `Private`, in plain sight.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Literal, NamedTuple
 
 from fedspd.algorithms.base import PrimalDual, Told, length, mean_of_present
-from fedspd.algorithms.parts.step_sizes import Schedule
+from fedspd.algorithms.card import A_TOTAL, ONE_SGD, Card, Printed
+from fedspd.algorithms.method import Made, Method, Public, Work
+from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.grids import DECADES, OCTAVES
+from fedspd.algorithms.parts.needed import needed_rounds
+from fedspd.algorithms.parts.rules import Wishes, gradient_steps
+from fedspd.algorithms.parts.step_sizes import Constant, Schedule, SquareRoot
 from fedspd.privacy.rounding import GradientSum, gradient_rounding
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
@@ -99,3 +105,88 @@ class DPSGD:
     def local_point(self, client: Seen) -> PrimalDual:
         """The weights the gradient was taken at; there is no dual."""
         return PrimalDual(client.weights, 0 * client.weights)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set."""
+
+    batch_size: int | None = shared.batch_size()
+    sampling: str = shared.proved_sampling()
+    inverse_step: float | None = shared.inverse_step()
+    step_scale: float = shared.step_scale(shared.BY_THE_RULE)
+
+
+def work(settings: Settings) -> Work:
+    """One step on a batch or on the whole shard."""
+    return Work(1, settings.batch_size, settings.sampling)
+
+
+def make(public: Public, settings: Settings) -> Made:
+    """Clipped to a fixed bound, the step size by rule where it is left open."""
+    own = work(settings)
+    steps = gradient_steps(public, own, Wishes(settings.inverse_step, step_scale=settings.step_scale))
+    algorithm = DPSGD(public.bounded, Constant(steps.inverse_step), relation=own.relation)
+    return Made(algorithm, steps.rounds, steps.participations)
+
+
+@dataclass(frozen=True)
+class PublishedSettings:
+    """What a user may set of the method as published."""
+
+    inverse_step: float = shared.inverse_step("gamma, 1 / step size of round 1; grows like sqrt(t)", needed=True)
+    batch_size: int | None = shared.batch_size()
+    sampling: str = shared.published_sampling()
+
+
+def published_work(settings: PublishedSettings) -> Work:
+    """One step on a batch or on the whole shard."""
+    return Work(1, settings.batch_size, settings.sampling)
+
+
+def make_published(public: Public, settings: PublishedSettings) -> Made:
+    """Clipped to the median, with falling steps."""
+    algorithm = DPSGD(public.objective, SquareRoot(settings.inverse_step), clipping="median")
+    return Made(algorithm, needed_rounds(public))
+
+
+METHOD = Method(
+    name="dp-sgd",
+    card=Card(
+        title="DP-SGD",
+        citation="Abadi et al. 2016, CCS, doi 10.1145/2976749.2978318",
+        claimed="(ε, δ)-DP of a round, and (O(q ε sqrt(T)), δ) in total by the moments accountant.",
+        proved=A_TOTAL,
+        released="the mean of clipped record gradients",
+        confidence="high: the method; how it is federated is the FedSPD-DP paper's",
+        table_1=1,
+        baseline=True,
+        printed=Printed(ONE_SGD, "non-convex, smooth", False, ""),
+    ),
+    guarantee="proved",
+    kind=DPSGD,
+    settings=Settings,
+    make=make,
+    work=work,
+    grid=OCTAVES,
+    deploys=True,
+)
+
+PUBLISHED = Method(
+    name="dp-sgd-published",
+    card=replace(
+        METHOD.card,
+        title="DP-SGD as published",
+        proved="",
+        caveat="the clipping bound is an un-noised statistic of the records",
+        private_state="the median of the batch's gradient norms",
+    ),
+    guarantee="as published",
+    kind=DPSGD,
+    settings=PublishedSettings,
+    make=make_published,
+    work=published_work,
+    grid=DECADES,
+    compared={"algorithm.batch_size": 10},
+    deploys=True,
+)

@@ -17,13 +17,19 @@ Claimed with $2QG/\gamma$, a record in every batch, and the total of the FedSPD-
 **as published**.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple
 
 from fedspd.algorithms.base import PrimalDual, Told, length, mean_of_present
+from fedspd.algorithms.card import A_TOTAL, NO_TOTAL, SEVERAL, Card, Printed
+from fedspd.algorithms.method import Made, Method, Public, Work
+from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.grids import DECADES, OCTAVES, square
+from fedspd.algorithms.parts.needed import needed_rounds
 from fedspd.algorithms.parts.proximal import check_local_steps, proximal_steps
-from fedspd.algorithms.parts.step_sizes import Schedule
+from fedspd.algorithms.parts.rules import Wishes, gradient_steps
+from fedspd.algorithms.parts.step_sizes import Constant, Schedule, SquareRoot
 from fedspd.privacy.rounding import GradientSum, steps_rounding
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
@@ -112,3 +118,162 @@ class FedAvg:
     def local_point(self, client: Local) -> PrimalDual:
         """The released weights; there is no dual."""
         return PrimalDual(client.weights, 0 * client.weights)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set of DP-FedAvg."""
+
+    local_steps: int = shared.local_steps()
+    batch_size: int | None = shared.batch_size()
+    sampling: str = shared.proved_sampling()
+    max_batch: int | None = shared.max_batch()
+    inverse_step: float | None = shared.inverse_step()
+    step_scale: float = shared.step_scale(shared.BY_THE_RULE)
+
+
+def work(settings: Settings) -> Work:
+    """Several steps, in batches or on the whole shard."""
+    return Work(settings.local_steps, settings.batch_size, settings.sampling, settings.max_batch)
+
+
+def make(public: Public, settings: Settings) -> Made:
+    """The step size by rule where it is left open."""
+    own = work(settings)
+    steps = gradient_steps(public, own, Wishes(settings.inverse_step, step_scale=settings.step_scale))
+    algorithm = FedAvg(
+        public.objective, own.local_steps, Constant(steps.inverse_step), 0.0, public.declared_norm, own.relation,
+        steps.crowding,
+    )  # fmt: skip
+    return Made(algorithm, steps.rounds, steps.participations, max_batch=steps.max_batch)
+
+
+@dataclass(frozen=True)
+class OpenSettings:
+    """What a user may set of FedAvg."""
+
+    inverse_step: float = shared.inverse_step("gamma, 1 / step size", needed=True)
+    local_steps: int = shared.local_steps()
+    batch_size: int | None = shared.batch_size()
+    sampling: str = shared.published_sampling()
+
+
+@dataclass(frozen=True)
+class PublishedSettings:
+    """What a user may set of DP-FedAvg as published."""
+
+    inverse_step: float = shared.inverse_step("gamma, 1 / step size of round 1; grows like sqrt(t)", needed=True)
+    local_steps: int = shared.local_steps()
+    batch_size: int | None = shared.batch_size()
+    sampling: str = shared.published_sampling()
+
+
+@dataclass(frozen=True)
+class ProximalSettings:
+    """What a user may set of FedProx."""
+
+    inverse_step: float = shared.inverse_step("gamma, 1 / step size", needed=True)
+    penalty: float = shared.penalty("mu, by which local steps are held at the server's weights", needed=True)
+    local_steps: int = shared.local_steps()
+    batch_size: int | None = shared.batch_size()
+    sampling: str = shared.published_sampling()
+
+
+def plain_work(settings: OpenSettings | PublishedSettings | ProximalSettings) -> Work:
+    """Several steps, in batches or on the whole shard."""
+    return Work(settings.local_steps, settings.batch_size, settings.sampling)
+
+
+def make_published(public: Public, settings: PublishedSettings) -> Made:
+    """With falling steps."""
+    algorithm = FedAvg(public.objective, settings.local_steps, SquareRoot(settings.inverse_step))
+    return Made(algorithm, needed_rounds(public))
+
+
+def make_open(public: Public, settings: OpenSettings) -> Made:
+    """Without privacy."""
+    algorithm = FedAvg(public.objective, settings.local_steps, Constant(settings.inverse_step))
+    return Made(algorithm, needed_rounds(public))
+
+
+def make_proximal(public: Public, settings: ProximalSettings) -> Made:
+    """Without privacy, held at the server's weights."""
+    algorithm = FedAvg(public.objective, settings.local_steps, Constant(settings.inverse_step), settings.penalty)
+    return Made(algorithm, needed_rounds(public))
+
+
+METHOD = Method(
+    name="dp-fedavg",
+    card=Card(
+        title="DP-FedAvg",
+        reconstruction=True,
+        citation='Li, Chang, Chi 2020, "Secure federated averaging with differential privacy", MLSP',
+        claimed="(ε, δ)-DP of a round, with the total of the FedSPD-DP paper's Theorem 1.",
+        proved=A_TOTAL,
+        released="the last local iterate",
+        confidence="low: its abstract only",
+        table_1=2,
+        baseline=True,
+        printed=Printed(SEVERAL, "strongly convex, smooth", True, "O(1/(TQ))"),
+    ),
+    guarantee="proved",
+    kind=FedAvg,
+    settings=Settings,
+    make=make,
+    work=work,
+    grid=OCTAVES,
+    # where heavy clients make local losses steep, many local steps must be short ones: their number is a knob too
+    board_grid=square("algorithm.local_steps", (1, 2, 5), "algorithm.step_scale", (1.0, 2.0, 4.0)),
+    deploys=True,
+)
+
+PUBLISHED = Method(
+    name="dp-fedavg-published",
+    card=replace(METHOD.card, title="DP-FedAvg as published", proved="", caveat=NO_TOTAL, rate="O(1/(TQ))"),
+    guarantee="as published",
+    kind=FedAvg,
+    settings=PublishedSettings,
+    make=make_published,
+    work=plain_work,
+    grid=DECADES,
+    compared={"algorithm.batch_size": 10, "algorithm.local_steps": 5},
+    deploys=True,
+)
+
+OPEN = Method(
+    name="fedavg",
+    card=Card(
+        title="FedAvg",
+        citation="McMahan, Moore, Ramage, Hampson, Agüera y Arcas 2017, AISTATS, arXiv 1602.05629",
+        claimed="No privacy.",
+        released="the last local iterate",
+        confidence="high: widely used public code",
+        rate="O(1/(TQ)) if strongly convex and smooth",
+    ),
+    guarantee="none",
+    kind=FedAvg,
+    settings=OpenSettings,
+    make=make_open,
+    work=plain_work,
+    grid=DECADES,
+    compared={"algorithm.local_steps": 5},
+    deploys=True,
+)
+
+PROXIMAL = Method(
+    name="fedprox",
+    card=replace(
+        OPEN.card,
+        title="FedProx",
+        citation="Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith 2020, MLSys, arXiv 1812.06127",
+        rate="O(1/T) to a stationary point, bounded dissimilarity",
+    ),
+    guarantee="none",
+    kind=FedAvg,
+    settings=ProximalSettings,
+    make=make_proximal,
+    work=plain_work,
+    grid=square("algorithm.inverse_step", (0.1, 1.0, 10.0), "algorithm.penalty", (0.01, 0.1, 1.0)),
+    compared={"algorithm.local_steps": 5},
+    deploys=True,
+)

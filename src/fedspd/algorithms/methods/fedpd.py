@@ -15,8 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedspd.algorithms.base import PrimalDual, Told, mean_of_latest
+from fedspd.algorithms.card import Card
+from fedspd.algorithms.method import Made, Method, Needs, Public, Work
+from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.grids import square
+from fedspd.algorithms.parts.needed import needed_rounds
 from fedspd.algorithms.parts.proximal import proximal_steps
-from fedspd.algorithms.parts.step_sizes import Schedule
+from fedspd.algorithms.parts.step_sizes import Constant, Schedule
 from fedspd.problem import Objective
 from fedspd.typing import Array, Batches, Private, Query, Release
 
@@ -74,3 +79,49 @@ class FedPD:
     def local_point(self, client: Private[PrimalDual]) -> PrimalDual:
         """Local weights and dual."""
         return client.value
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set."""
+
+    inverse_step: float = shared.inverse_step("gamma, 1 / step size", needed=True)
+    penalty: float = shared.penalty("penalty rho of the augmented Lagrangian", needed=True)
+    local_steps: int = shared.local_steps()
+    batch_size: int | None = shared.batch_size()
+    sampling: str = shared.published_sampling()
+
+
+def work(settings: Settings) -> Work:
+    """Several steps, in batches or on the whole shard."""
+    return Work(settings.local_steps, settings.batch_size, settings.sampling)
+
+
+def make(public: Public, settings: Settings) -> Made:
+    """Without privacy."""
+    step = Constant(settings.inverse_step)
+    algorithm = FedPD(public.objective, public.holdings.clients, settings.penalty, settings.local_steps, step)
+    return Made(algorithm, needed_rounds(public))
+
+
+METHOD = Method(
+    name="fedpd",
+    card=Card(
+        title="FedPD",
+        citation="Zhang, Hong, Dhople, Yin, Liu 2021, TSP, doi 10.1109/TSP.2021.3115952",
+        claimed="No privacy.",
+        released="the last local iterate less the scaled dual",
+        private_state="last local iterate and dual",
+        confidence="high: widely used public code",
+        rate="O(1/T) to a stationary point, smooth",
+    ),
+    guarantee="none",
+    kind=FedPD,
+    settings=Settings,
+    make=make,
+    work=work,
+    grid=square("algorithm.inverse_step", (0.1, 1.0, 10.0), "algorithm.penalty", (0.01, 0.1, 1.0)),
+    needs=Needs(everybody=True),
+    compared={"algorithm.local_steps": 5},
+    deploys=True,
+)

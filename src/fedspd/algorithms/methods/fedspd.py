@@ -19,10 +19,16 @@ from math import sqrt
 from typing import Any, Literal
 
 from fedspd.algorithms.base import PrimalDual, Released, Told, length, mean_of_latest
+from fedspd.algorithms.card import A_TOTAL, NON_SMOOTH, SEVERAL, Card, Printed
+from fedspd.algorithms.method import Made, Method, Public, Work
+from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.grids import OCTAVES
 from fedspd.algorithms.parts.proximal import check_local_steps, proximal_steps
+from fedspd.algorithms.parts.rules import Wishes, gradient_steps
 from fedspd.privacy.rounding import GradientSum, steps_rounding
 from fedspd.privacy.sensitivity import proximal_average
 from fedspd.problem import Objective
+from fedspd.reading import setting
 from fedspd.typing import Array, Batches, Query, Release, array_namespace
 
 
@@ -106,3 +112,66 @@ class FedSPD:
 def averaged_noise(sensitivity: float, noise_multiplier: float, clients: int) -> float:
     """Deviation of the noise on the server's average of all uploads: y = 2 x̃ - ..., so twice that of the primal."""
     return 2 * sensitivity * noise_multiplier / sqrt(clients)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set."""
+
+    penalty: float | None = shared.penalty()
+    local_steps: int = shared.local_steps()
+    batch_size: int | None = shared.batch_size()
+    sampling: str = shared.proved_sampling()
+    max_batch: int | None = shared.max_batch()
+    start: str = setting("server", "where local steps begin", choices=("server", "own"))
+    inverse_step: float | None = shared.inverse_step()
+    step_scale: float = shared.step_scale(shared.RULE_DECIDES)
+    penalty_share: float | None = shared.penalty_share(shared.RULE_DECIDES)
+
+
+def work(settings: Settings) -> Work:
+    """Several steps, in batches or on the whole shard."""
+    return Work(settings.local_steps, settings.batch_size, settings.sampling, settings.max_batch)
+
+
+def make(public: Public, settings: Settings) -> Made:
+    """Step sizes by rule where they are left open."""
+    own = work(settings)
+    wishes = Wishes(settings.inverse_step, settings.penalty, settings.step_scale, settings.penalty_share)
+    steps = gradient_steps(public, own, wishes, primal_dual=True, averaged=True)
+    algorithm = FedSPD(
+        objective=public.objective,
+        clients=public.clients,
+        penalty=steps.penalty,
+        local_steps=own.local_steps,
+        inverse_step=steps.inverse_step,
+        row_norm=public.declared_norm,
+        start_at=settings.start,  # pyright: ignore[reportArgumentType]
+        relation=own.relation,  # pyright: ignore[reportArgumentType]
+        crowding=steps.crowding,
+    )
+    # an average of local iterates counts early steps more than late ones
+    contraction = steps.inverse_step / (steps.inverse_step + steps.penalty)
+    return Made(algorithm, steps.rounds, steps.participations, contraction, steps.max_batch)
+
+
+METHOD = Method(
+    name="fedspd",
+    card=Card(
+        title="FedSPD-DP",
+        citation="Li, Wang, Chang, Chi 2022, arXiv 2204.12284; with released state: docs/privacy.md",
+        claimed="(ε, δ)-DP of a round, and c0 q ε sqrt(pT/(1-q)) in total by Theorem 1.",
+        proved=A_TOTAL,
+        released="the average of the local steps; dual, upload and next start follow from it",
+        confidence="high: the paper's own text, changed where its proof fails",
+        table_1=0,
+        printed=Printed(SEVERAL, NON_SMOOTH, True, "O(1/sqrt(TQ))"),
+    ),
+    guarantee="proved",
+    kind=FedSPD,
+    settings=Settings,
+    make=make,
+    work=work,
+    grid=OCTAVES,
+    deploys=True,
+)

@@ -15,14 +15,23 @@ Claimed: (ε, δ)-DP per round and Theorem 1 in total, **as published**; the hid
 composition invalid (`docs/privacy.md`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, NamedTuple
 
 from fedspd.algorithms.base import PrimalDual, Told, mean_of_latest
+from fedspd.algorithms.card import HIDDEN
+from fedspd.algorithms.method import Made, Method, Public, Work
+from fedspd.algorithms.methods import fedspd
+from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.grids import square
+from fedspd.algorithms.parts.needed import needed_rounds, papers_plan
 from fedspd.algorithms.parts.proximal import proximal_steps
-from fedspd.algorithms.parts.step_sizes import Schedule
-from fedspd.privacy import paper
+from fedspd.algorithms.parts.step_sizes import Constant, Schedule
+from fedspd.errors import InputError
+from fedspd.privacy import PaperFormulas, paper
 from fedspd.problem import Objective
+from fedspd.reading import setting
 from fedspd.typing import Array, Batches, Private, Query, Release
 
 
@@ -90,3 +99,78 @@ class FedSPDPublished:
     def local_point(self, client: Private[Hidden]) -> PrimalDual:
         """The round average and the un-noised dual."""
         return PrimalDual(client.value.average, client.value.dual)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set."""
+
+    penalty: float = shared.penalty("penalty rho of the augmented Lagrangian", needed=True)
+    batch_size: int = shared.batch_size("records per local step, b", needed=True)
+    local_steps: int = shared.local_steps()
+    sampling: str = shared.published_sampling()
+    inverse_step: float | None = shared.inverse_step("gamma, 1 / step size; absent: that of Theorem 2")
+    diameter: float = setting(1.0, "d_X of Theorem 2", above=0, when=shared.BY_THE_RULE)
+    dual_diameter: float = setting(1.0, "d_lambda of Theorem 2 and of the criterion", above=0)
+    gradient_deviation: float = setting(1.0, "phi of Theorem 2", at_least=0, when=shared.BY_THE_RULE)
+
+
+def work(settings: Settings) -> Work:
+    """Several steps in batches."""
+    return Work(settings.local_steps, settings.batch_size, settings.sampling)
+
+
+def make(public: Public, settings: Settings) -> Made:
+    """With the step size of Theorem 2 where none is set."""
+    plan = papers_plan(public)
+    if settings.inverse_step is None and public.objective.clip_norm == inf:
+        raise InputError(
+            "problem.clip_norm must be finite when algorithm.inverse_step is absent, since Theorem 2's step size "
+            "depends on it, got inf; set a finite clip_norm or an inverse_step."
+        )
+    formulas = PaperFormulas(
+        epsilon=plan.epsilon_per_round,
+        delta=plan.delta,
+        penalty=settings.penalty,
+        local_steps=settings.local_steps,
+        batch_size=settings.batch_size,
+        dimension=public.dimension,
+        participation=public.participants / public.holdings.clients,
+        gradient_bound=public.objective.clip_norm,
+        diameter=settings.diameter,
+        dual_diameter=settings.dual_diameter,
+        gradient_deviation=settings.gradient_deviation,
+    )
+    theorem = settings.inverse_step is None
+    steps = formulas if settings.inverse_step is None else Constant(settings.inverse_step)
+    algorithm = FedSPDPublished(public.objective, public.clients, settings.penalty, settings.local_steps, steps)
+    return Made(
+        algorithm,
+        needed_rounds(public),
+        formulas=formulas if theorem else None,
+        dual_diameter=settings.dual_diameter,
+    )
+
+
+METHOD = Method(
+    name="fedspd-published",
+    card=replace(
+        fedspd.METHOD.card,
+        title="FedSPD-DP as published",
+        citation="Li, Wang, Chang, Chi 2022, arXiv 2204.12284, Algorithm 1",
+        proved="",
+        caveat=HIDDEN,
+        released="the average of the local steps less the scaled dual",
+        private_state="last local iterate and dual",
+        confidence="high: the paper's own text",
+        rate="O(1/sqrt(TQ))",
+    ),
+    guarantee="as published",
+    kind=FedSPDPublished,
+    settings=Settings,
+    make=make,
+    work=work,
+    grid=square("algorithm.penalty", (2.0, 20.0, 200.0), "algorithm.diameter", (1.0, 10.0, 100.0)),
+    compared={"algorithm.batch_size": 10, "algorithm.local_steps": 5},
+    deploys=True,
+)

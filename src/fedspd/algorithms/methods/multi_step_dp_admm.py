@@ -23,7 +23,12 @@ from math import inf
 from typing import Any, NamedTuple
 
 from fedspd.algorithms.base import PrimalDual, Told, mean_of_latest
-from fedspd.algorithms.parts.step_sizes import Schedule
+from fedspd.algorithms.card import A_TOTAL, Card
+from fedspd.algorithms.method import Made, Method, Public, Work
+from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.grids import scale_and
+from fedspd.algorithms.parts.rules import Wishes, gradient_steps
+from fedspd.algorithms.parts.step_sizes import Constant, Schedule
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
 from fedspd.typing import Array, Batches, Query, Release, array_namespace
@@ -109,3 +114,52 @@ class MultiStepDPADMM:
     def local_point(self, client: Stepping) -> PrimalDual:
         """The client's weights and the dual, whose last step waits for the server's next word."""
         return PrimalDual(client.weights, client.dual)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set."""
+
+    penalty: float | None = shared.penalty()
+    local_steps: int = shared.local_steps()
+    batch_size: int | None = shared.batch_size()
+    sampling: str = shared.proved_sampling()
+    max_batch: int | None = shared.max_batch()
+    inverse_step: float | None = shared.inverse_step()
+    step_scale: float = shared.step_scale(shared.RULE_DECIDES)
+    penalty_share: float | None = shared.penalty_share(shared.RULE_DECIDES)
+
+
+def work(settings: Settings) -> Work:
+    """Several steps, in batches or on the whole shard."""
+    return Work(settings.local_steps, settings.batch_size, settings.sampling, settings.max_batch)
+
+
+def make(public: Public, settings: Settings) -> Made:
+    """Step sizes by rule where they are left open."""
+    own = work(settings)
+    wishes = Wishes(settings.inverse_step, settings.penalty, settings.step_scale, settings.penalty_share)
+    steps = gradient_steps(public, own, wishes, primal_dual=True)
+    step = Constant(steps.inverse_step)
+    algorithm = MultiStepDPADMM(public.bounded, public.clients, steps.penalty, own.local_steps, step, own.relation)
+    return Made(algorithm, steps.rounds, steps.participations, max_batch=steps.max_batch)
+
+
+METHOD = Method(
+    name="multi-step-dp-admm",
+    card=Card(
+        title="multi-step DP-ADMM",
+        reconstruction=True,
+        citation="Huang, Gong 2020, arXiv 2005.07890",
+        claimed="(ε, δ)-DP in total, every step on all records; constants unknown here.",
+        proved=A_TOTAL,
+        released="the gradient of every local step; weights and duals follow from them",
+        confidence="low: its abstract only",
+    ),
+    guarantee="proved",
+    kind=MultiStepDPADMM,
+    settings=Settings,
+    make=make,
+    work=work,
+    grid=scale_and("local_steps", (1, 2, 5)),
+)

@@ -20,10 +20,16 @@ from math import inf
 from typing import Any, NamedTuple
 
 from fedspd.algorithms.base import PrimalDual, Told, mean_of_present
+from fedspd.algorithms.card import A_TOTAL, Card
+from fedspd.algorithms.method import Made, Method, Public, Work
 from fedspd.algorithms.methods.dp_sgd import Seen
-from fedspd.algorithms.parts.step_sizes import Schedule
+from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.grids import scale_and
+from fedspd.algorithms.parts.rules import Wishes, gradient_steps
+from fedspd.algorithms.parts.step_sizes import Constant, Schedule
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
+from fedspd.reading import setting
 from fedspd.typing import Array, Batches, Query, Release, array_namespace
 
 
@@ -92,3 +98,37 @@ class NoisyProximalGradient:
     def local_point(self, client: Seen) -> PrimalDual:
         """The weights the gradient was taken at; there is no dual."""
         return PrimalDual(client.weights, 0 * client.weights)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set."""
+
+    momentum: float = setting(0.0, "share of the last move that is made again", at_least=0, below=1)
+    inverse_step: float | None = shared.inverse_step()
+    step_scale: float = shared.step_scale(shared.BY_THE_RULE)
+
+
+def make(public: Public, settings: Settings) -> Made:
+    """The step size by rule where it is left open."""
+    steps = gradient_steps(public, Work(), Wishes(settings.inverse_step, step_scale=settings.step_scale))
+    algorithm = NoisyProximalGradient(public.bounded, Constant(steps.inverse_step), settings.momentum)
+    return Made(algorithm, steps.rounds, steps.participations)
+
+
+METHOD = Method(
+    name="noisy-prox-gd",
+    card=Card(
+        title="noisy proximal gradient",
+        citation="Lowy, Razaviyayn 2023, ICLR, arXiv 2106.09779",
+        claimed="(ε, δ)-DP of every record against everybody but its own client.",
+        proved=A_TOTAL,
+        released="the gradient of the whole shard",
+        confidence="high: a standard method; its momentum is plainer than the authors'",
+    ),
+    guarantee="proved",
+    kind=NoisyProximalGradient,
+    settings=Settings,
+    make=make,
+    grid=scale_and("momentum", (0.0, 0.4, 0.8)),
+)

@@ -18,8 +18,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedspd.algorithms.base import PrimalDual, Told, mean_of_present
+from fedspd.algorithms.card import PURE_ROUNDS, Card
+from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.methods.fedavg import Local
+from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.grids import OCTAVES
 from fedspd.algorithms.parts.objective_noise import NoiseInObjective, determinant_loss, perturbed_minimum
+from fedspd.algorithms.parts.rules import Wishes, counts, exact_steps
 from fedspd.problem import Objective, check_exact
 from fedspd.typing import Argmin, Array, Batches, Release
 
@@ -74,3 +79,38 @@ class OneShot(NoiseInObjective):
     def local_point(self, client: Local) -> PrimalDual:
         """The released weights; there is no dual."""
         return PrimalDual(client.weights, 0 * client.weights)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set."""
+
+    penalty: float | None = shared.penalty("mu, curvature that is added; absent: by rule")
+    step_scale: float = shared.step_scale(shared.NO_PENALTY)
+
+
+def make(public: Public, settings: Settings) -> Made:
+    """The curvature by rule where it is left open."""
+    wishes = Wishes(penalty=settings.penalty, step_scale=settings.step_scale)
+    steps = exact_steps(public, wishes, pure=True, count=counts(public, one_round=True))
+    return Made(OneShot(public.bounded, steps.penalty, public.declared_norm), steps.rounds, steps.participations)
+
+
+METHOD = Method(
+    name="one-shot",
+    card=Card(
+        title="one shot",
+        citation="Chaudhuri, Monteleoni, Sarwate 2011, JMLR, arXiv 0912.0071, at every client",
+        claimed="Pure DP of one release.",
+        proved=PURE_ROUNDS,
+        released="the local minimizer itself, of an objective with noise",
+        confidence="high: a standard method, averaged",
+    ),
+    guarantee="proved",
+    kind=OneShot,
+    settings=Settings,
+    make=make,
+    grid=OCTAVES,
+    needs=Needs(one_round=True, smooth=True),
+    compared={"problem.regularizer": "squared-l2", "run.rounds": 1},
+)

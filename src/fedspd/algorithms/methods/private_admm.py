@@ -22,8 +22,14 @@ from math import inf
 from typing import Any, NamedTuple
 
 from fedspd.algorithms.base import PrimalDual, Told, mean_of_latest
+from fedspd.algorithms.card import A_TOTAL, Card
+from fedspd.algorithms.method import Made, Method, Public
+from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.grids import scale_and
+from fedspd.algorithms.parts.rules import Wishes, exact_steps
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective, Unregularized, check_exact, minimize
+from fedspd.reading import setting
 from fedspd.typing import Array, Batches, Query, Release, array_namespace
 
 
@@ -103,3 +109,37 @@ class PrivateADMM:
     def local_point(self, client: Anchored) -> PrimalDual:
         """The noised proximal point and the dual."""
         return PrimalDual(client.weights, client.dual)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set."""
+
+    penalty: float | None = shared.penalty()
+    step_scale: float = shared.step_scale(shared.NO_PENALTY)
+    relaxation: float = setting(0.5, "lambda; 0.5 is plain ADMM", above=0, at_most=1)
+
+
+def make(public: Public, settings: Settings) -> Made:
+    """The penalty by rule where it is left open."""
+    steps = exact_steps(public, Wishes(penalty=settings.penalty, step_scale=settings.step_scale))
+    algorithm = PrivateADMM(public.bounded, public.clients, steps.penalty, public.declared_norm, settings.relaxation)
+    return Made(algorithm, steps.rounds, steps.participations)
+
+
+METHOD = Method(
+    name="private-admm",
+    card=Card(
+        title="private ADMM",
+        citation="Cyffers, Bellet, Basu 2023, ICML, arXiv 2302.12559",
+        claimed="Rényi DP of a user with one record, locally, and amplified for who sees the last model only.",
+        proved=A_TOTAL,
+        released="the client's anchor, all that it carries",
+        confidence="high: its update is that of the authors' code; for records of clients with many it is adapted here",
+    ),
+    guarantee="proved",
+    kind=PrivateADMM,
+    settings=Settings,
+    make=make,
+    grid=scale_and("relaxation", (0.5, 0.75, 1.0)),
+)

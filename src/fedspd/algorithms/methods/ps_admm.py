@@ -19,7 +19,12 @@ from math import inf
 from typing import Any
 
 from fedspd.algorithms.base import PrimalDual, Released, Told, length, mean_of_latest
-from fedspd.algorithms.parts.step_sizes import Schedule
+from fedspd.algorithms.card import A_TOTAL, Card
+from fedspd.algorithms.method import Made, Method, Public, Work
+from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.grids import scale_and
+from fedspd.algorithms.parts.rules import Wishes, gradient_steps
+from fedspd.algorithms.parts.step_sizes import Constant, Schedule
 from fedspd.privacy.rounding import GradientSum, gradient_rounding
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
@@ -88,3 +93,51 @@ class PSADMM:
     def local_point(self, client: Released) -> PrimalDual:
         """The client's weights and the dual, whose last step waits for the server's next word."""
         return PrimalDual(client.weights, client.dual)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set."""
+
+    penalty: float | None = shared.penalty()
+    batch_size: int | None = shared.batch_size()
+    sampling: str = shared.proved_sampling()
+    inverse_step: float | None = shared.inverse_step()
+    step_scale: float = shared.step_scale(shared.RULE_DECIDES)
+    penalty_share: float | None = shared.penalty_share(shared.RULE_DECIDES)
+
+
+def work(settings: Settings) -> Work:
+    """One step on a batch or on the whole shard."""
+    return Work(1, settings.batch_size, settings.sampling)
+
+
+def make(public: Public, settings: Settings) -> Made:
+    """Step sizes by rule where they are left open."""
+    own = work(settings)
+    wishes = Wishes(settings.inverse_step, settings.penalty, settings.step_scale, settings.penalty_share)
+    steps = gradient_steps(public, own, wishes, primal_dual=True)
+    algorithm = PSADMM(public.bounded, public.clients, steps.penalty, Constant(steps.inverse_step), own.relation)
+    return Made(algorithm, steps.rounds, steps.participations)
+
+
+METHOD = Method(
+    name="ps-admm",
+    card=Card(
+        title="PS-ADMM",
+        reconstruction=True,
+        citation="Ding, Errapotu, Zhang, Gong, Pan, Han 2019, SecureComm, doi 10.1007/978-3-030-37228-6_13",
+        claimed="(ε, δ)-DP in total; constants unknown here.",
+        proved=A_TOTAL,
+        released="the gradient of a batch; weights and duals follow from it",
+        confidence="low: its abstract only",
+        table_1=10,
+    ),
+    guarantee="proved",
+    kind=PSADMM,
+    settings=Settings,
+    make=make,
+    work=work,
+    grid=scale_and("penalty_share", (0.1, 1 / 3, 2 / 3)),
+    deploys=True,
+)

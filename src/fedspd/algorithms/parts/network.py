@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fedspd.algorithms.base import PrimalDual, mean_of_latest
-from fedspd.algorithms.parts.topology import Topology
+from fedspd.algorithms.method import Public
+from fedspd.algorithms.parts.topology import Topology, make_topology
 from fedspd.errors import InputError
 from fedspd.problem import Objective, check_exact
 from fedspd.typing import Array, PerClient, array_namespace
@@ -87,6 +88,12 @@ class Network:
     def model(self, server: Array) -> Array:
         """The mean of all clients; on a graph nobody has it, a simulator measures it."""
         return server if self.topology is None else array_namespace(server).mean(server, axis=0)
+
+
+def make_network(public: Public, topology: str, edge_probability: float) -> Network:
+    """The star or the graph that a configuration names."""
+    clients = public.holdings.clients
+    return Network(clients, make_topology(topology, clients, edge_probability, public.graphs))
 
 
 class SubProblem(NamedTuple):

@@ -68,8 +68,8 @@ class Terms:
     def agreed(self, schema: Schema) -> Agreed[Any]:
         """Method and plan, checked."""
         data, algorithm = self.config.data, self.config.algorithm
-        if not METHODS[algorithm.name].deploys:
-            able = ", ".join(name for name, method in METHODS.items() if method.deploys)
+        if not (algorithm.method.deploys and METHODS.is_built_in(algorithm.name)):
+            able = ", ".join(name for name, method in METHODS.items() if method.deploys and METHODS.is_built_in(name))
             raise InputError(
                 "a deployed run needs a method whose server sends weights alone and whose clients release once a round "
                 f"with noise that can be drawn exactly, got {algorithm.name!r}; use one of {able}, or simulate."
@@ -85,7 +85,7 @@ class Terms:
                 "lower it."
             )
         agreed = agree(self.config, self.holdings, columns_of(schema, self.config), len(schema.classes))
-        check_batches(self.holdings, agreed.plan.sampling, algorithm.batch_size, agreed.algorithm.local_steps)
+        check_batches(self.holdings, agreed.plan.sampling, algorithm.work.batch_size, agreed.algorithm.local_steps)
         check_claims(agreed.algorithm, agreed.plan)
         return agreed
 
@@ -97,7 +97,7 @@ class Terms:
     def batch(self, agreed: Agreed[Any]) -> np.ndarray:
         """What this site divides a batch's sum by."""
         return nominal_sizes(
-            self.holdings, np.array([self.place]), self.config.algorithm.batch_size, agreed.algorithm.local_steps
+            self.holdings, np.array([self.place]), self.config.algorithm.work.batch_size, agreed.algorithm.local_steps
         )
 
 

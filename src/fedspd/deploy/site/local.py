@@ -110,7 +110,11 @@ def _moments(terms: Terms, agreed: Agreed[Any], schema: Schema) -> Moments:
 def _drawn(terms: Terms, agreed: Agreed[Any], round: int, size: int) -> np.ndarray:
     source = SystemEntropy() if terms.draws is None else stream(terms.draws, "records", round, terms.place)
     return draw_records(
-        source, np.array([size]), agreed.plan.sampling, terms.config.algorithm.batch_size, agreed.algorithm.local_steps
+        source,
+        np.array([size]),
+        agreed.plan.sampling,
+        terms.config.algorithm.work.batch_size,
+        agreed.algorithm.local_steps,
     )
 
 
@@ -118,7 +122,7 @@ def _gradient_sum(terms: Terms, agreed: Agreed[Any], columns: int, divisor: floa
     """The public numbers that the rounding of a query depends on; how many records joined by chance is none of them."""
     records, steps = terms.sizes[terms.place], agreed.algorithm.local_steps
     poisson = agreed.plan.sampling == POISSON
-    longest = records if poisson else terms.config.algorithm.batch_size or -(-records // steps)
+    longest = records if poisson else terms.config.algorithm.work.batch_size or -(-records // steps)
     objective, row_norm = agreed.algorithm.objective, terms.config.data.row_norm
     assert row_norm is not None
     return GradientSum(

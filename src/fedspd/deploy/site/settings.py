@@ -14,7 +14,11 @@ from fedspd.errors import InputError
 from fedspd.privacy.ledger import Budget
 from fedspd.reading import parse_section, setting
 
-PROVED = tuple(name for name, method in METHODS.items() if method.guarantee == "proved" and method.deploys)
+PROVED = tuple(
+    name
+    for name, method in METHODS.items()
+    if method.guarantee == "proved" and method.deploys and METHODS.is_built_in(name)
+)
 
 
 @dataclass(frozen=True)

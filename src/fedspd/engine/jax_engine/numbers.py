@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
-from fedspd.algorithms import Schedule
+from fedspd.algorithms.parts.step_sizes import Schedule
 
 NUMBER = ("number",)
 SCHEDULE = ("schedule",)
