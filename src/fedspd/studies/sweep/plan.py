@@ -1,20 +1,18 @@
-"""A sweep: every point of a grid with every seed, one tidy row per run, resumed where it stopped.
+"""A sweep: what is varied and what is not, checked before any run.
 
 No ledger is opened: a sweep is a simulation, and neither its runs nor a choice among them is charged.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fedspd.assemble.many import run_many
 from fedspd.config import Config, changed, load
 from fedspd.errors import InputError
-from fedspd.studies.grid import SEED, Axis, parse_grid, points
-from fedspd.studies.jobs import program_digest, run_key
-from fedspd.studies.rows import Row, append_row, begin_rows, check_folder, read_rows, row_of
+from fedspd.studies.jobs import program_digest
+from fedspd.studies.sweep.grid import SEED, Axis, parse_grid, points
 
 MOST = 1_000_000  # runs
 AT_THE_END = {
@@ -46,7 +44,7 @@ class Sweep:
         """What it is, ready for TOML: it decides whether a folder can be continued."""
         varied = {SEED, *(axis.name for axis in self.axes)}
         return {
-            "program": program_digest().hex(),
+            "program": program_digest(),
             "seeds": [self.seeds[0], self.seeds[-1]],
             "grid": {axis.name: list(axis.values) for axis in self.axes},
             "fixed": {
@@ -82,31 +80,3 @@ def plan_sweep(
     sweep = Sweep(base, axes, range(begin, begin + seeds))
     assert len(sweep.configs) == runs
     return sweep
-
-
-def run_sweep(
-    sweep: Sweep, folder: Path, engine: str = "auto", on_run: Callable[[], Any] = lambda: None
-) -> tuple[list[Row], int]:
-    """Run what the folder does not hold yet; all rows in the order of the product, and how many were there before.
-
-    Raises:
-        InputError: the folder holds something else, or a run cannot be made as asked for. Finished runs are kept.
-    """
-    declared = sweep.declared()
-    keys = [run_key(config) for config in sweep.configs]
-    check_folder(folder, declared, keys)
-    found = read_rows(folder)
-    waiting = [place for place, key in enumerate(keys) if key not in found]
-    for _ in range(len(keys) - len(waiting)):
-        on_run()
-    begun = False
-    for number, finished in run_many([sweep.configs[place] for place in waiting], engine):
-        if not begun:  # not earlier: what is refused leaves no folder
-            begin_rows(folder, declared)
-            begun = True
-        key = keys[waiting[number]]
-        found[key] = row_of(finished.summary)
-        append_row(folder, key, found[key])
-        on_run()
-    settings = [{**point, "seed": seed} for point in sweep.points for seed in sweep.seeds]
-    return [own | found[key] for own, key in zip(settings, keys, strict=True)], len(keys) - len(waiting)
