@@ -11,7 +11,7 @@ from fedspd.report.page import Cell, Chart, Grid, Measured, Page, Section, bande
 from fedspd.results import environment
 from fedspd.studies.compare.plan import DELTA
 from fedspd.studies.compare.run import Entry
-from fedspd.studies.compare.standing import behind, standing
+from fedspd.studies.compare.standing import behind, has_ours, standing
 from fedspd.studies.folder import StudyReport
 from fedspd.studies.lineup import BY_RULE, CLAIMED, OURS, PRIVATE, company, name_of
 from fedspd.studies.tuning import PROTOCOL
@@ -40,8 +40,8 @@ def comparison_study(entries: Sequence[Entry], central: tuple[float, float], see
     """Leaderboard, where our method is behind, and the two figures."""
     return StudyReport(
         page=comparison_page(entries, central, seeds),
-        told=(*by_situation(entries, central), behind_grid(entries)),
-        grids={"leaderboard": leaderboard(entries, central), "behind": behind_grid(entries)},
+        told=(*by_situation(entries, central), *_defeats(entries).values()),
+        grids={"leaderboard": leaderboard(entries, central), **_defeats(entries)},
         figures=_figures(entries, central),
     )
 
@@ -62,7 +62,7 @@ def comparison_page(entries: Sequence[Entry], central: tuple[float, float], seed
     by_epsilon = tuple(chart for name, group in companies for chart in epsilon_charts(group, central, name))
     by_bytes = tuple(chart for name, group in companies for chart in bytes_charts(group, name))
     sections = (
-        Section("Where FedSPD-DP stands", standing(entries, seeds), grids=(behind_grid(entries),)),
+        Section("Where FedSPD-DP stands", standing(entries, seeds), grids=tuple(_defeats(entries).values())),
         Section("Accuracy against epsilon", charts=by_epsilon),
         Section("Accuracy against bytes uploaded", charts=by_bytes),
         Section("Leaderboard", (_about(central, seeds),), grids=(leaderboard(entries, central),)),
@@ -116,6 +116,11 @@ def by_situation(entries: Sequence[Entry], central: tuple[float, float]) -> tupl
         )
         for deal, share in _places(entries)
     )
+
+
+def _defeats(entries: Sequence[Entry]) -> dict[str, Grid]:
+    """The table of lost duels by its file name; none without ours, since an empty one would read as victory."""
+    return {"behind": behind_grid(entries)} if has_ours(entries) else {}
 
 
 def behind_grid(entries: Sequence[Entry]) -> Grid:

@@ -25,14 +25,23 @@ class Behind:
         return None if np.isnan(self.error) else self.difference > self.error
 
 
+def duels(entries: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
+    """Ours and every other private method that was run in the same situation; none where ours was not."""
+    ours = {(e.cell.deal, e.cell.participation, e.cell.epsilon): e for e in entries if e.cell.method == OURS}
+    rivals = [e for e in entries if e.cell.method in PRIVATE and e.cell.method != OURS]
+    met = [(ours.get((e.cell.deal, e.cell.participation, e.cell.epsilon)), e) for e in rivals]
+    return [(own, rival) for own, rival in met if own is not None]
+
+
+def has_ours(entries: Sequence[Entry]) -> bool:
+    """Whether our method is among those compared."""
+    return any(entry.cell.method == OURS for entry in entries)
+
+
 def behind(entries: Sequence[Entry]) -> list[Behind]:
     """Every private rival with a higher mean accuracy than ours in its situation."""
-    ours = {(e.cell.deal, e.cell.participation, e.cell.epsilon): e for e in entries if e.cell.method == OURS}
     found = []
-    for entry in entries:
-        own = ours.get((entry.cell.deal, entry.cell.participation, entry.cell.epsilon))
-        if own is None or entry is own or entry.cell.method not in PRIVATE:
-            continue
+    for own, entry in duels(entries):
         gaps = np.nan_to_num(entry.accuracy) - np.nan_to_num(own.accuracy)  # what diverged has reached nothing
         if gaps.mean() > 0:
             found.append(Behind(entry.cell, *mean_over_seeds(gaps)))
@@ -41,7 +50,9 @@ def behind(entries: Sequence[Entry]) -> list[Behind]:
 
 def standing(entries: Sequence[Entry], seeds: int) -> tuple[str, ...]:
     """The goal in words, and whether it is met."""
-    others = [e for e in entries if e.cell.method in PRIVATE and e.cell.method != OURS]
+    if not has_ours(entries):
+        return (f"{OURS} is not among the methods that were compared, so there is no duel.",)
+    others = [rival for _, rival in duels(entries)]
     ahead = behind(entries)
     clearly = [found for found in ahead if found.more_than_one_error]
     admm = [e for e in others if e.cell.method == "DP-ADMM" and e.cell.participation == "20%"]
