@@ -183,7 +183,7 @@ def test_the_criterion_stands_beside_the_theorem_with_its_conditions(done: dict[
     measured = strict_json(done["with criterion"].out)["convergence"]
     assert measured["criterion"] < measured["bound"]
     assert all(set(condition) == {"holds", "detail"} for condition in measured["conditions"].values())
-    assert len(list((done["with criterion"].folder.parent / "cache" / "fedspd" / "optima").glob("*.npy"))) == 1
+    assert len(list((done["with criterion"].folder.parent / "cache" / "fedspd" / "optima").glob("*.npz"))) == 1
 
 
 def test_help_shows_examples_that_name_real_commands(done: dict[str, Finished]) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import fields, replace
+from dataclasses import fields
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from fedspd.algorithms import METHODS, Method, label
 from fedspd.algorithms.registry import Printed
 from fedspd.cli.methods import claims_grid, updates_grid
 from fedspd.report import Grid, grid_terminal, run_figure, summary_table
-from fedspd.report.runs import RecordedRun, runs_page
+from fedspd.report.runs import runs_page
 from tests.command import Finished, run_all
 from tests.studies.test_methods import settings
 from tests.test_docs import table
@@ -47,9 +47,9 @@ def test_a_run_of_a_reconstruction_is_called_one_in_the_terminal_the_figure_and_
     console = Console(file=StringIO(), width=120)
     console.print(summary_table(finished.summary))
     assert isinstance(console.file, StringIO)
-    titled = run_figure(finished)._suptitle  # pyright: ignore[reportAttributeAccessIssue]
-    recorded = RecordedRun("mine", finished.summary, finished.history.columns, "", {})
-    alone, beside = runs_page([recorded]), runs_page([recorded, replace(recorded, name="another")])
+    titled = run_figure(finished.summary, finished.history)._suptitle  # pyright: ignore[reportAttributeAccessIssue]
+    recorded = finished.record()
+    alone, beside = runs_page({"mine": recorded}), runs_page({"mine": recorded, "another": recorded})
     cells = [[cell for grid in page.sections[0].grids for row in grid.rows for cell in row] for page in (alone, beside)]
     assert f"{name} (reconstruction)" in console.file.getvalue()
     assert titled.get_text().startswith(f"{name} (reconstruction):")

@@ -13,11 +13,11 @@ from PIL import Image
 
 from fedspd.config import Config, parse
 from fedspd.report import folders_page
-from fedspd.studies import PROTOCOL
-from fedspd.studies.compare import LIMITED, Cell, cells, configuration
-from fedspd.studies.jobs import _write, run_key
+from fedspd.studies.compare import Cell, cells, configuration
+from fedspd.studies.compare.plan import LIMITED
+from fedspd.studies.jobs import keep, run_key
 from fedspd.studies.lineup import BY_RULE, CLAIMED, EVERYBODY, OPEN, PRIVATE
-from fedspd.studies.tuning import POINTS, SEEDS, Grid, trials
+from fedspd.studies.tuning import POINTS, PROTOCOL, SEEDS, Grid, trials
 from tests.command import Finished, run_all
 from tests.studies.made import once, result
 
@@ -77,7 +77,7 @@ def write_trials(cache: Path) -> None:
         for cell in TUNED:
             for place, trial in enumerate(trials(configuration(cell), grid_of(cell))):
                 best = place // len(SEEDS) == WINNERS[cell.method]
-                _write(run_key(trial), result({"test_accuracy": 0.8 if best else 0.7}, test_accuracy=np.zeros(2)))
+                keep(run_key(trial), result({"test_accuracy": 0.8 if best else 0.7}, test_accuracy=np.zeros(2)))
 
 
 @pytest.fixture(scope="module")

@@ -137,5 +137,5 @@ def test_the_published_preset_stays_below_the_majority_class_and_says_which_cond
     summary = run("published").summary
     assert summary["test_accuracy"] <= summary["majority_accuracy"]
     assert summary["weights_norm"] < 0.02
-    assert not summary["convergence"]["conditions"]["penalty >= sqrt(inverse_step)"]["holds"]
-    assert summary["convergence"]["criterion"] <= summary["convergence"]["bound"]
+    assert not summary["convergence"].conditions["penalty >= sqrt(inverse_step)"].holds
+    assert summary["convergence"].criterion <= summary["convergence"].bound

@@ -132,8 +132,8 @@ def test_a_run_without_noise_states_nothing() -> None:
     loud = fedspd.run("published", {"run.rounds": 2, "metrics.criterion": False, "privacy.epsilon": math.inf})
     privacy = run_charts(loud.summary, loud.history)[2]
     assert privacy.references == ()
-    assert to_png(run_figure(loud))
+    assert to_png(run_figure(loud.summary, loud.history))
 
 
 def test_the_same_run_gives_the_same_picture(run: fedspd.Run) -> None:
-    assert to_png(run_figure(run)) == to_png(run_figure(run))
+    assert to_png(run_figure(run.summary, run.history)) == to_png(run_figure(run.summary, run.history))

@@ -14,6 +14,7 @@ from fedspd.errors import InputError
 from fedspd.report import folders_page, privacy_statement
 from fedspd.report.folders import folder_names
 from fedspd.report.page import Chart, Grid, Measured, Page, Section, Series, to_json
+from fedspd.results import read_summary
 from tests.command import Finished, run_all, run_script
 
 SMALL = ("--set", "run.rounds=3", "--set", "metrics.criterion=false", "--quiet", "--out", "run")
@@ -62,6 +63,10 @@ def run_of(done: dict[str, Finished], name: str) -> Path:
 
 def summary_of(folder: Path) -> dict:
     return json.loads((folder / "summary.json").read_text())
+
+
+def statement_of(folder: Path) -> str:
+    return privacy_statement(read_summary(folder))
 
 
 def history_of(folder: Path, column: str) -> list[float]:
@@ -115,19 +120,19 @@ def test_a_report_of_several_runs_goes_into_the_current_folder_and_replaces_an_e
 
 def test_a_report_says_the_privacy_statement_before_anything_else(done: dict[str, Finished]) -> None:
     text = "".join(read(done["one"].folder / "one.html").words)
-    statement = privacy_statement(summary_of(run_of(done, "proved")))
+    statement = statement_of(run_of(done, "proved"))
     assert statement in text
     assert text.index(statement) < text.index("Results")
 
 
 def test_a_statement_says_first_that_a_run_was_simulated_and_what_is_not_covered(done: dict[str, Finished]) -> None:
     """ "Nothing else was computed from records" once stood under an objective that was."""
-    summary = summary_of(run_of(done, "proved"))
+    summary = read_summary(run_of(done, "proved"))
     statement = privacy_statement(summary)
     assert statement.startswith("A simulation: its noise follows from the seed")
     assert "In this run no client spent more than" in statement
     assert "not covered, and without noise: the objective, ALFV," in statement
-    between_sites = privacy_statement(summary | {"engine": "sites"})
+    between_sites = privacy_statement(replace(summary, engine="sites"))
     assert between_sites.startswith("(1, 1e-05)-differential privacy, proved")
     assert between_sites.endswith("nothing else left a site.")
 
@@ -163,6 +168,7 @@ def test_a_run_is_shown_by_its_own_numbers(done: dict[str, Finished]) -> None:
 def test_every_number_of_a_summary_is_shown_once(done: dict[str, Finished]) -> None:
     folder = run_of(done, "proved")
     summary = summary_of(folder)
+    del summary["title"]  # stands where the name would
     rows = [row for section in folders_page([folder]).sections for grid in section.grids for row in grid.rows]
     single = {key for key, value in summary.items() if not isinstance(value, dict) and key != "convergence"}
     assert len(rows) == len({row[0] for row in rows}) == len(single)
@@ -202,8 +208,7 @@ def test_several_runs_are_drawn_over_each_other_with_a_row_and_a_statement_each(
     ]  # fmt: skip
     assert [label for label, _ in charts["Test accuracy"].references] == ["majority class"]
     assert page.privacy == tuple(
-        f"{name}: {privacy_statement(summary_of(folder))}"
-        for name, folder in zip(("proved/run", "published/run"), folders, strict=True)
+        f"{name}: {statement_of(folder)}" for name, folder in zip(("proved/run", "published/run"), folders, strict=True)
     )
     assert [name for name, _ in page.configurations] == ["proved/run", "published/run"]
     runs = page.sections[0].grids[0]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fedspd.studies import reproduce
+from fedspd.studies.reproduce import reproduce
 from fedspd.studies.tuning import tune
 from tests.studies.made import SMALL, SMALL_SEEDS, STEEP, UNSTABLE, once
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 
 from fedspd import InputError, run
 from fedspd.config import parse
-from fedspd.results import to_json
+from fedspd.results import from_dict, to_json
 from fedspd.studies.jobs import Result, run_all, run_key
 from tests.studies.made import once, tiny
 from tests.test_config import configurations
@@ -54,7 +54,7 @@ def seen(results: list[Result], path: Path) -> None:
 def bits(result: Result) -> dict[str, Any]:
     columns = result.history.columns
     return {
-        "summary": result.summary,
+        "summary": result.summary.to_dict(),
         "history": {name: [values.dtype.str, values.tobytes().hex()] for name, values in sorted(columns.items())},
     }
 
@@ -75,7 +75,7 @@ def test_results_come_in_the_order_asked_for_and_equal_configurations_are_run_on
 def test_a_run_among_many_is_bit_for_bit_the_run_alone(filled: Path) -> None:
     alone = run(OTHER_SEED)
     (among,) = run_all([OTHER_SEED])
-    kept = Result(json.loads(to_json(alone.summary)), alone.history)
+    kept = Result(from_dict(json.loads(to_json(alone.summary.to_dict()))), alone.history)
     first, second = bits(among), bits(kept)
     assert first["summary"].pop("wall_seconds") != second["summary"].pop("wall_seconds")
     assert first == second

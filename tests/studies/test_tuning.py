@@ -11,10 +11,10 @@ from fedspd.algorithms import METHODS
 from fedspd.assemble import prepare_experiment
 from fedspd.config import Config, changed, describe, load
 from fedspd.data import declare, finish, hold_out, prepare
-from fedspd.studies import load_studies
 from fedspd.studies.compare import cells
 from fedspd.studies.compare import configuration as compared
-from fedspd.studies.jobs import _write, run_all, run_key
+from fedspd.studies.jobs import keep, run_all, run_key
+from fedspd.studies.reproduce import load_studies
 from fedspd.studies.tuning import GRIDS, POINTS, PROTOCOL, SEEDS, trials, tune
 from tests.studies.made import STEEP, UNSTABLE, result, tiny
 
@@ -114,7 +114,7 @@ def test_the_best_mean_wins_not_the_best_seed_and_not_the_best_of_the_worst(cach
     made = trials(STEEP)
     for place, trial in enumerate(made):
         reached = REACHED.get(place // len(SEEDS), (0.1,) * len(SEEDS))[place % len(SEEDS)]
-        _write(run_key(trial), result({"test_accuracy": reached}, test_accuracy=np.zeros(2)))
+        keep(run_key(trial), result({"test_accuracy": reached}, test_accuracy=np.zeros(2)))
     assert tune([STEEP]) == [GRIDS["dp-sgd"][3]]
     assert len(list(cache.iterdir())) == len(made), "nothing was run"
 

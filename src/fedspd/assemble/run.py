@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tomli_w
 
 from fedspd import config as configuration
 from fedspd.algorithms import METHODS, Method
@@ -15,9 +16,9 @@ from fedspd.assemble.engines import compiled, pick_engine
 from fedspd.assemble.optimum import cached_optimum
 from fedspd.assemble.summary import summarize
 from fedspd.config import Config, changed
-from fedspd.engine import Convergence, Outcome, convergence, simulate
+from fedspd.engine import Outcome, convergence, simulate
 from fedspd.privacy.ledger import Ledger
-from fedspd.results import History
+from fedspd.results import Convergence, History, RunRecord, Summary, environment
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Run:
     """A finished run."""
 
     config: Config
-    summary: Mapping[str, Any]
+    summary: Summary
     history: History
     weights: np.ndarray  # after the last round
     average: np.ndarray  # over the last rounds
@@ -34,6 +35,15 @@ class Run:
     scaling: Mapping[str, np.ndarray] = field(
         default_factory=dict
     )  # released `mean` and `deviation`, where it is known
+
+    def record(self) -> RunRecord:
+        """As its folder tells it."""
+        return RunRecord(self.summary, self.history, tomli_w.dumps(self.config.to_dict()), environment())
+
+    def model(self) -> dict[str, np.ndarray]:
+        """Weights, with the names of their rows and columns."""
+        named = {"columns": np.asarray(self.columns), "classes": np.asarray(self.classes)}
+        return {"weights": self.weights, "average": self.average, **named, **self.scaling}
 
 
 def run(
@@ -81,7 +91,7 @@ def conclude(experiment: Experiment, outcome: Outcome, engine: str, wall_seconds
     config = changed(experiment.config, {"run.engine": engine})
     measured = _convergence(experiment, outcome) if config.metrics.criterion else None
     average = outcome.average(config.run.average_last)
-    summary = summarize(experiment, outcome, average, measured, wall_seconds) | {"engine": engine}
+    summary = summarize(experiment, outcome, average, measured, engine, wall_seconds)
     return Run(config, summary, outcome.history, outcome.weights, average, experiment.columns, experiment.classes)
 
 

@@ -1,18 +1,17 @@
 """The numbers a run is remembered by."""
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from fedspd.algorithms import METHODS, Algorithm
+from fedspd.algorithms import METHODS, Algorithm, label
 from fedspd.algorithms.base import PerturbsObjective
 from fedspd.assemble.build import Experiment
-from fedspd.engine import Convergence, Outcome
+from fedspd.engine import Outcome
 from fedspd.engine.diagnostics import accuracies, losses
 from fedspd.privacy import ProvedPlan, PublishedPlan
 from fedspd.privacy.accounting import spent
-from fedspd.results import COLUMNS, History
+from fedspd.results import COLUMNS, Convergence, History, Summary
 
 AnyPlan = ProvedPlan | PublishedPlan
 NUMBER = 8  # bytes of one uploaded number
@@ -26,14 +25,18 @@ CONVERSIONS = {
 
 
 def summarize(
-    experiment: Experiment, outcome: Outcome, average: np.ndarray, measured: Convergence | None, wall_seconds: float
-) -> dict[str, Any]:
+    experiment: Experiment,
+    outcome: Outcome,
+    average: np.ndarray,
+    measured: Convergence | None,
+    engine: str,
+    wall_seconds: float,
+) -> Summary:
     """Privacy first, then what was reached."""
     simulation, history = experiment.simulation, outcome.history
     shards, algorithm = simulation.shards, simulation.algorithm
     columns, outputs = shards.features.shape[1], algorithm.objective.loss.outputs
-    return {
-        "algorithm": experiment.config.algorithm.name,
+    return Summary(
         **stated_privacy(
             experiment.config.algorithm.name,
             experiment.plan,
@@ -42,33 +45,34 @@ def summarize(
             len(shards.labels) / shards.clients,
             simulation.expected_participations,
         ),
-        "rounds": len(outcome.models),
-        "rounds_planned": simulation.rounds,
-        "stopped": _stopped(experiment, outcome),
-        "clients": shards.clients,
-        "participants": simulation.participants,
-        "participations_max": int(outcome.participations.max()),
-        "uploads": int(history["participants"].sum()),
-        "records_min": int(shards.sizes.min()),
-        "records_max": int(shards.sizes.max()),
-        "dimension": columns * outputs,
-        "penalty": algorithm.penalty,
-        "inverse_step": history.last("inverse_step"),
-        "test_accuracy": history.last("test_accuracy"),
-        "test_accuracy_average": float(accuracies(algorithm.objective.loss, simulation.test, average[None])[0]),
-        "majority_accuracy": float(np.bincount(simulation.test.labels).max() / len(simulation.test)),
-        "test_loss": float(np.mean(losses(algorithm.objective.loss, simulation.test, outcome.weights))),
-        "bytes_uploaded": NUMBER * reply_size(algorithm, columns, outputs) * int(history["participants"].sum()),
-        "objective": history.last("objective"),
-        "alfv": history.last("alfv"),
-        "consensus_error": history.last("consensus_error"),
-        "weights_norm": history.last("weights_norm"),
-        "clipped_share": float(np.mean(history["clipped_share"])),
-        "convergence": None if measured is None else asdict(measured),
-        "wall_seconds": wall_seconds,
-        "seed": simulation.seed,
-        "columns": COLUMNS,
-    }
+        rounds=len(outcome.models),
+        rounds_planned=simulation.rounds,
+        stopped=_stopped(experiment, outcome),
+        clients=shards.clients,
+        participants=simulation.participants,
+        participations_max=int(outcome.participations.max()),
+        uploads=int(history["participants"].sum()),
+        records_min=int(shards.sizes.min()),
+        records_max=int(shards.sizes.max()),
+        dimension=columns * outputs,
+        penalty=algorithm.penalty,
+        inverse_step=history.last("inverse_step"),
+        test_accuracy=history.last("test_accuracy"),
+        test_accuracy_average=float(accuracies(algorithm.objective.loss, simulation.test, average[None])[0]),
+        majority_accuracy=float(np.bincount(simulation.test.labels).max() / len(simulation.test)),
+        test_loss=float(np.mean(losses(algorithm.objective.loss, simulation.test, outcome.weights))),
+        bytes_uploaded=NUMBER * reply_size(algorithm, columns, outputs) * int(history["participants"].sum()),
+        objective=history.last("objective"),
+        alfv=history.last("alfv"),
+        consensus_error=history.last("consensus_error"),
+        weights_norm=history.last("weights_norm"),
+        clipped_share=float(np.mean(history["clipped_share"])),
+        convergence=measured,
+        wall_seconds=wall_seconds,
+        seed=simulation.seed,
+        columns=COLUMNS,
+        engine=engine,
+    )
 
 
 def reply_size(algorithm: Algorithm, columns: int, outputs: int) -> int:
@@ -90,6 +94,8 @@ def stated_privacy(
         participations: of a client, as many as are expected.
     """
     common = {
+        "algorithm": name,
+        "title": label(name, name),
         "guarantee": plan.guarantee,
         "delta": plan.delta,
         "unit": "record",

@@ -101,9 +101,9 @@ def run(
         prepared = assemble.prepare_experiment(config, open_ledger if ledger is not None or proved else None)
         with progress("rounds", prepared.simulation.rounds, err, quiet=quiet or as_json) as advance:
             finished = assemble.execute(prepared, on_round=advance)
-        report.save_run(finished, staging())
+        report.save_run(staging(), finished.record(), finished.model())
     if as_json:
-        print(to_json({**finished.summary, "folder": str(target.path)}))
+        print(to_json({**finished.summary.to_dict(), "folder": str(target.path)}))
     elif not quiet:
         out.print(report.summary_table(finished.summary))
         out.print(f"\nPrivacy: {report.privacy_statement(finished.summary)}")

@@ -124,6 +124,8 @@ def server(
 ) -> None:
     """Wait for the sites, lead a run, resume one that was cut off; ends with a run folder as `fedspd run` does."""
     _require_flower()
+    from dataclasses import replace
+
     import tomli_w
 
     from fedspd import report as reports
@@ -137,8 +139,8 @@ def server(
     target = federation.folder / RESULTS
     try:
         with led(federation, _say_to_stderr if as_json else say) as finished, RunFolder(target).staged() as folder:
-            reports.save_run(finished.run, folder)
-            (folder / "config.toml").write_text(tomli_w.dumps(settings_between_sites(finished.run.config)))
+            told = tomli_w.dumps(settings_between_sites(finished.run.config))
+            reports.save_run(folder, replace(finished.run.record(), configuration=told), finished.run.model())
             sites = sites_of(finished.checkpoint)
             (folder / "sites.json").write_text(to_json(sites) + "\n")
             (folder / "rounds.csv").write_text(rounds_of(finished.checkpoint))
@@ -146,7 +148,7 @@ def server(
         say(f"\n{stopped}")
         raise typer.Exit(130) from None
     if as_json:
-        print(to_json({**finished.run.summary, "sites": sites, "folder": str(target)}))
+        print(to_json({**finished.run.summary.to_dict(), "sites": sites, "folder": str(target)}))
         return
     out.print(reports.summary_table(finished.run.summary))
     say(f"\n{table(sites)}")
@@ -187,11 +189,11 @@ def report(file: FederationFile, settings: Changes = None, as_json: AsJson = Fal
     from fedspd import report as reports
     from fedspd.deploy.server.results import table
     from fedspd.deploy.server.run import RESULTS
-    from fedspd.results import to_json
+    from fedspd.results import read_summary, to_json
 
     folder = _federation(file, settings).folder / RESULTS
     try:
-        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        summary = read_summary(folder)
         sites = json.loads((folder / "sites.json").read_text(encoding="utf-8"))
         shown = reports.summary_table(summary), table(sites), reports.privacy_statement(summary)
     except (OSError, ValueError) as error:
@@ -202,7 +204,7 @@ def report(file: FederationFile, settings: Changes = None, as_json: AsJson = Fal
             "restore them."
         ) from None
     if as_json:
-        print(to_json({**summary, "sites": sites}))
+        print(to_json({**summary.to_dict(), "sites": sites}))
         return
     out.print(shown[0])
     say(f"\n{shown[1]}")

@@ -9,8 +9,8 @@ from rich.console import Console
 from fedspd.cli.progress import progress
 
 if TYPE_CHECKING:
-    from fedspd.report.study import StudyReport
     from fedspd.results import RunFolder
+    from fedspd.studies.folder import StudyReport
 
 out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
@@ -50,16 +50,14 @@ def reproduce(
     as_json: AsJson = False,
 ) -> None:
     """Rerun the paper's figures, as published and with the proved method, and test its claims."""
-    from fedspd import studies
-    from fedspd.report.folders import study_folder
-    from fedspd.report.study import reproduction_study
-    from fedspd.studies.reproduce import count_runs
+    from fedspd.studies import reproduce as paper
+    from fedspd.studies.folder import study_folder
 
-    chosen = studies.load_studies(figure)
+    chosen = paper.load_studies(figure)
     target = study_folder(folder)
-    with progress("runs", count_runs(chosen, seeds), err, quiet=as_json) as advance:
-        reproduced = studies.reproduce(chosen, seeds, advance)
-    _save_and_tell(reproduction_study(reproduced, studies.verdicts(reproduced), seeds), target, as_json)
+    with progress("runs", paper.count_runs(chosen, seeds), err, quiet=as_json) as advance:
+        reproduced = paper.reproduce(chosen, seeds, advance)
+    _save_and_tell(paper.reproduction_study(reproduced, paper.verdicts(reproduced), seeds), target, as_json)
 
 
 def compare(
@@ -83,9 +81,8 @@ def compare(
 ) -> None:
     """Hold all methods against each other at equal end-to-end privacy: the leaderboard."""
     from fedspd.algorithms import METHODS
-    from fedspd.report.folders import study_folder
-    from fedspd.report.study import comparison_study
     from fedspd.studies import compare as leaderboard
+    from fedspd.studies.folder import study_folder
 
     cells = leaderboard.cells(
         budgets or leaderboard.BUDGETS,
@@ -96,13 +93,13 @@ def compare(
     target = study_folder(folder)
     with progress("runs", leaderboard.count_runs(cells, seeds), err, quiet=as_json) as advance:
         entries = leaderboard.compare(cells, seeds, advance)
-    _save_and_tell(comparison_study(entries, leaderboard.central(), seeds), target, as_json)
+    _save_and_tell(leaderboard.comparison_study(entries, leaderboard.central(), seeds), target, as_json)
 
 
 def _save_and_tell(study: "StudyReport", target: "RunFolder", as_json: bool) -> None:
     from fedspd.report import grid_terminal
-    from fedspd.report.study import save_study
     from fedspd.results import to_json
+    from fedspd.studies.folder import save_study
 
     with target.staged() as staging:
         save_study(study, staging)

@@ -11,7 +11,7 @@ from fedspd import config as configuration
 from fedspd.cli.progress import progress
 
 if TYPE_CHECKING:
-    from fedspd.report.study import StudyReport
+    from fedspd.studies.folder import StudyReport
 
 out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
@@ -76,8 +76,7 @@ def sweep(
     as_json: AsJson = False,
 ) -> None:
     """Vary settings: every combination of their values with every seed, as one tidy table and a figure."""
-    from fedspd.studies.rows import check_metric
-    from fedspd.studies.sweep import plan_sweep, run_sweep
+    from fedspd.studies.sweep import check_metric, plan_sweep, run_sweep, save_sweep, sweep_study
 
     check_metric(metric)
     overrides = dict(configuration.parse_override(text) for text in settings or [])
@@ -88,8 +87,6 @@ def sweep(
     except KeyboardInterrupt:
         err.print("fedspd: stopped; the same command goes on from here.", highlight=False)
         raise typer.Exit(130) from None
-    from fedspd.report.sweep import save_sweep, sweep_study
-
     study = sweep_study(planned, rows, metric)
     has_parquet = save_sweep(study, planned, rows, metric, folder)
     (_tell_json if as_json else _tell)(study, folder, {"runs": len(rows), "kept": kept}, has_parquet)
@@ -97,7 +94,7 @@ def sweep(
 
 def _tell(study: "StudyReport", folder: Path, counts: dict[str, int], has_parquet: bool) -> None:
     from fedspd.report import grid_terminal
-    from fedspd.report.tidy import LEFT_OUT
+    from fedspd.studies.sweep.tidy import LEFT_OUT
 
     for grid in study.told:
         out.print(grid_terminal(grid))
@@ -113,8 +110,8 @@ def _tell(study: "StudyReport", folder: Path, counts: dict[str, int], has_parque
 
 
 def _tell_json(study: "StudyReport", folder: Path, counts: dict[str, int], has_parquet: bool) -> None:
-    from fedspd.report.tidy import CSV_FILE, PARQUET_FILE
     from fedspd.results import to_json
+    from fedspd.studies.sweep.tidy import CSV_FILE, PARQUET_FILE
 
     (grid,) = study.grids.values()
     told = {

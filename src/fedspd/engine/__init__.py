@@ -3,13 +3,12 @@
 `round.play` is the one text of a round; `simulate` repeats it on NumPy, `compiled` on JAX.
 """
 
-from fedspd.engine.convergence import Convergence, convergence, optimum
+from fedspd.engine.convergence import convergence, optimum
 from fedspd.engine.draws import stream
 from fedspd.engine.numpy_engine import simulate
 from fedspd.engine.simulation import Outcome, Simulation
 
 __all__ = [
-    "Convergence",
     "Outcome",
     "Simulation",
     "convergence",

@@ -4,32 +4,13 @@ $H = \sum_i [F_i(\bar x_i^T) - F_i(x^\star)] + \beta\sum_i\|\bar x_i^T - x_0^T\|
 of the dual ball, so $d_\lambda = 2\beta$.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fedspd.engine.diagnostics import local_objectives, objectives
 from fedspd.engine.simulation import Outcome, Simulation
 from fedspd.privacy import PaperFormulas
 from fedspd.problem import reference_optimum
-
-
-@dataclass(frozen=True)
-class Condition:
-    """An assumption of Theorem 2 and whether a run met it."""
-
-    holds: bool
-    detail: str
-
-
-@dataclass(frozen=True)
-class Convergence:
-    """Measured H beside the bound of Theorem 2, with the assumptions the bound rests on."""
-
-    criterion: float
-    bound: float | None  # None when the run does not use the theorem's step size
-    optimal_objective: float
-    conditions: dict[str, Condition]
+from fedspd.results import Condition, Convergence
 
 
 def optimum(simulation: Simulation) -> np.ndarray:

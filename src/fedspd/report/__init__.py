@@ -1,7 +1,4 @@
-"""What people look at: figures, the terminal's table, the run folder, and reports as pages of HTML.
-
-What is made of many runs is in `study`, apart: a single run needs none of it.
-"""
+"""The toolkit for what people look at: charts, tables, pages of HTML, the terminal's text. Knows results only."""
 
 from fedspd.report.figures import draw, run_figure, to_png
 from fedspd.report.folders import folders_page

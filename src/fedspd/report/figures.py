@@ -1,20 +1,18 @@
 """Charts as pictures, and the charts of a run: what the paper plots (accuracy, ALFV) and what it cost."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from io import BytesIO
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedspd.algorithms import label as method_label
-from fedspd.assemble import Run
 from fedspd.errors import InputError
 from fedspd.report.numbers import reported
-from fedspd.report.page import Chart, Series
+from fedspd.report.page import Chart, Measured, Series
 from fedspd.report.palette import INK, RULE, style
-from fedspd.results import History
+from fedspd.results import History, Summary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,11 +24,11 @@ TITLE_WIDTH = 48  # letters in a line of a title
 LEGEND = {"frameon": False, "fontsize": 8, "handlelength": 3}
 
 
-def run_charts(summary: Mapping[str, Any], history: History | Mapping[str, np.ndarray]) -> tuple[Chart, Chart, Chart]:
+def run_charts(summary: Summary, history: History) -> tuple[Chart, Chart, Chart]:
     """Test accuracy, augmented Lagrangian and privacy spent against rounds."""
     rounds = tuple(history["round"])
-    stated = summary["epsilon"] if summary["guarantee"] != "none" else None
-    majority = summary["majority_accuracy"]  # unknown where there is no test set
+    stated = summary.epsilon if summary.guarantee != "none" else None
+    majority = summary.majority_accuracy  # unknown where there is no test set
     accuracy = Chart(
         "Test accuracy", ROUND, "%", (Series("test accuracy", rounds, tuple(100 * history["test_accuracy"])),),
         references=(("majority class", 100 * majority),) if majority is not None and math.isfinite(majority) else (),
@@ -40,7 +38,7 @@ def run_charts(summary: Mapping[str, Any], history: History | Mapping[str, np.nd
         note=DIAGNOSTIC,
     )  # fmt: skip
     privacy = Chart(
-        f"Privacy spent ({summary['guarantee']})", ROUND, f"epsilon at delta {summary['delta']:g}",
+        f"Privacy spent ({summary.guarantee})", ROUND, f"epsilon at delta {summary.delta:g}",
         tuple(
             Series(name, rounds, tuple(reported(float(spent), up=True) for spent in history[column]))
             for name, column in (("largest client", "epsilon_max"), ("mean client", "epsilon_mean"))
@@ -50,15 +48,10 @@ def run_charts(summary: Mapping[str, Any], history: History | Mapping[str, np.nd
     return accuracy, lagrangian, privacy
 
 
-def run_figure(run: Run) -> "Figure":
+def run_figure(summary: Summary, history: History) -> "Figure":
     """The charts of a finished run side by side."""
-    summary = run.summary
-    name = summary["algorithm"]
-    title = (
-        f"{method_label(name, name)}: {summary['clients']} clients, {summary['participants']} per round, "
-        f"seed {summary['seed']}"
-    )
-    known = [chart for chart in run_charts(summary, run.history) if _has_values(chart)]
+    title = f"{summary.title}: {summary.clients} clients, {summary.participants} per round, seed {summary.seed}"
+    known = [chart for chart in run_charts(summary, history) if _has_values(chart)]
     return draw(known, title)
 
 
@@ -91,6 +84,28 @@ def draw(charts: Sequence[Chart], title: str = "") -> "Figure":
             axes.legend(curves, labels, **LEGEND)
     if title:
         figure.suptitle(_plain(title), fontsize=10)
+    return figure
+
+
+def draw_dots(title: str, x_label: str, names: Sequence[str], means: Sequence[Measured | None]) -> "Figure":
+    """A line for each name, the first on top, with its mean and one standard error; None leaves it empty."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # matplotlib takes half a second to import
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 1.2 + 0.32 * len(names)), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for place, mean in enumerate(means):
+        if mean is not None:
+            axes.errorbar(mean.value, place, xerr=mean.error, fmt="o", markersize=5, color=style(0)[0], capsize=3)
+    axes.set_yticks(range(len(names)), [_plain(name) for name in names], fontsize=8)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_xlabel(x_label, fontsize=9)
+    axes.get_xaxis().get_major_formatter().set_useOffset(False)  # pyright: ignore[reportAttributeAccessIssue]
+    axes.set_title(title, fontsize=10, color=INK)
+    axes.grid(axis="y", alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8)
     return figure
 
 

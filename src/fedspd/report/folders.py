@@ -1,22 +1,17 @@
 """From folders on disk to a page: run folders are drawn over each other, a study brings its own page."""
 
-import csv
-import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
-
-import numpy as np
+from typing import NoReturn
 
 from fedspd.errors import InputError
 from fedspd.report.page import Page, from_json, join
-from fedspd.report.runs import RecordedRun, runs_page
-from fedspd.results import RunFolder
-from fedspd.studies.rows import SWEEP_FILE
+from fedspd.report.runs import runs_page
+from fedspd.results import read_run
+from fedspd.results.run_folder import RUN_FILES
 
-RUN_FILES = ("config.toml", "summary.json", "environment.json", "history.csv")
 STUDY_FILE = "page.json"
 
 
@@ -35,9 +30,9 @@ def folders_page(folders: Sequence[Path]) -> Page:
     if same:
         raise InputError(f"a report takes every folder once, got {same[0]} more than once; leave one out.")
     runs = [folder.path for folder in found if not folder.is_study]
-    recorded = [_read_run(path, name) for path, name in zip(runs, folder_names(runs), strict=True)]
+    recorded = {name: read_run(path) for path, name in zip(runs, folder_names(runs), strict=True)}
     pages = [runs_page(recorded)] if recorded else []
-    return join([*pages, *(_read_study(folder.path) for folder in found if folder.is_study)])
+    return join([*pages, *(read_study(folder.path) for folder in found if folder.is_study)])
 
 
 def folder_names(folders: Sequence[Path]) -> list[str]:
@@ -63,66 +58,15 @@ def _looked_at(folder: Path) -> _Folder:
     return _Folder(folder, is_study=False)
 
 
-def _read_run(folder: Path, name: str) -> RecordedRun:
-    return RecordedRun(
-        name=name,
-        summary=_read_object(folder / "summary.json"),
-        history=_read_history(folder / "history.csv"),
-        configuration=_read_text(folder / "config.toml"),
-        environment=_read_object(folder / "environment.json"),
-    )
-
-
-def _read_study(folder: Path) -> Page:
+def read_study(folder: Path) -> Page:
+    """The page that a study wrote into its folder."""
+    path = folder / STUDY_FILE
     try:
-        return from_json(_read_text(folder / STUDY_FILE))
-    except InputError as error:
-        raise InputError(f"{folder / STUDY_FILE}: {error}") from error
-
-
-def study_folder(folder: Path) -> RunFolder:
-    """Where a study will be written: a new folder, or one that holds a page that a study wrote.
-
-    A sweep's folder holds rows that may have taken long, so it is never replaced.
-    """
-    if (folder / SWEEP_FILE).exists():
-        raise InputError(
-            f"the output folder must be new or hold an earlier study, got the sweep {folder}; name another."
-        )
-    try:
-        _read_study(folder)
-    except InputError:
-        return RunFolder(folder)
-    return RunFolder(folder, replaces=STUDY_FILE)
-
-
-def _read_object(path: Path) -> Mapping[str, Any]:
-    try:
-        value = json.loads(_read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} must be JSON, got: {error}; make the run again.") from error
-    if not isinstance(value, dict):
-        raise InputError(f"{path} must hold an object, got {type(value).__name__}; make the run again.")
-    return value
-
-
-def _read_history(path: Path) -> Mapping[str, np.ndarray]:
-    """One array per column, whatever columns there are: folders outlive the version that wrote them."""
-    names, *rows = [*csv.reader(_read_text(path).splitlines())] or [[]]
-    try:
-        values = np.array([[float(cell) for cell in row] for row in rows]).reshape(len(rows), len(names))
-    except ValueError as error:
-        raise InputError(
-            f"{path} must hold one number per column in every row, got: {error}; make the run again."
-        ) from error
-    return dict(zip(names, values.T, strict=True))
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
+        return from_json(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} must be a text file that can be read, got: {error}; correct it.") from error
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
 
 
 def _readable(part: str) -> str:

@@ -12,7 +12,10 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from numbers import Integral
 from typing import Any, NamedTuple, NoReturn
 
+import numpy as np
+
 from fedspd.report import check
+from fedspd.results import mean_over_seeds
 
 
 def to_json(page: "Page") -> str:
@@ -79,6 +82,12 @@ class Measured(NamedTuple):
 Cell = str | float | int | Measured | None
 
 
+def measured(values: np.ndarray, digits: int) -> Measured:
+    """The mean over seeds; of one seed there is no error."""
+    mean = mean_over_seeds(values)
+    return Measured(mean.value, mean.error if len(values) > 1 else None, digits)
+
+
 @dataclass(frozen=True)
 class Series:
     """One curve: y against x, with a band from low to high around it where there is one."""
@@ -101,6 +110,14 @@ class Series:
         if len(set(lengths.values())) > 1:
             check.refuse(where, "columns of one length", str(lengths))
         check.put(self, **columns)
+
+
+def banded(name: str, x: Sequence[float], means: Sequence[Measured | None]) -> Series:
+    """Means with one standard error around them; None is a gap."""
+    low, high = (
+        tuple(None if mean is None else mean.value + sign * (mean.error or 0.0) for mean in means) for sign in (-1, 1)
+    )
+    return Series(name, tuple(map(float, x)), tuple(None if mean is None else mean.value for mean in means), low, high)
 
 
 @dataclass(frozen=True)

@@ -1,26 +1,21 @@
 """The page of finished runs: one run by itself, several drawn over each other."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from fedspd.algorithms import label
-from fedspd.errors import InputError
 from fedspd.report.figures import DIAGNOSTIC, run_charts
 from fedspd.report.numbers import reported
 from fedspd.report.page import Cell, Chart, Grid, Page, Section, merged_environment
 from fedspd.report.terminal import privacy_statement
+from fedspd.results import ABOUT, RunRecord, Summary, words
+from fedspd.results.summary import SHARE
 
 HEADLINES = (
     "algorithm", "guarantee", "epsilon", "delta", "epsilon_spent_max", "test_accuracy", "test_accuracy_average",
     "rounds", "clients", "participants", "uploads", "seed",
 )  # fmt: skip
-ABOUT_PRIVACY = (
-    "guarantee", "epsilon", "delta", "noise_multiplier", "accountant", "scaling_charged", "unit", "relation",
-    "sampling", "mechanism", "conversion", "adversary", "unproved_because",
-)  # fmt: skip
+GROUPS = {"test": "On the test set", "privacy": "Privacy", "run": "The run"}
 NAMED_IN_TITLE = 5
 DIAGNOSTICS = (
     "These numbers need the training records. Only a simulation knows them, they carry no noise, and the guarantee "
@@ -28,85 +23,63 @@ DIAGNOSTICS = (
 )
 
 
-@dataclass(frozen=True)
-class RecordedRun:
-    """A run as its folder tells it."""
-
-    name: str
-    summary: Mapping[str, Any]
-    history: Mapping[str, np.ndarray]
-    configuration: str
-    environment: Mapping[str, Any]
+def runs_page(runs: Mapping[str, RunRecord]) -> Page:
+    """Privacy of every run, curves, numbers, diagnostics apart from what is public, configurations; runs by name."""
+    return _several(runs) if len(runs) > 1 else _single(*next(iter(runs.items())))
 
 
-def runs_page(runs: Sequence[RecordedRun]) -> Page:
-    """Privacy of every run, curves, numbers, diagnostics apart from what is public, configurations."""
-    pages = [_checked(run) for run in runs]
-    return pages[0] if len(pages) == 1 else _several(runs)
-
-
-def _checked(run: RecordedRun) -> Page:
-    """The page of one run, or what its folder lacks for one."""
-    try:
-        return _single(run)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"summary.json and history.csv must be as this version of fedspd run writes them, got those of {run.name}, "
-            f"where this is missing or of another kind: {error}; make the run again."
-        ) from error
-
-
-def _single(run: RecordedRun) -> Page:
+def _single(name: str, run: RunRecord) -> Page:
     summary = run.summary
     accuracy, lagrangian, privacy = run_charts(summary, run.history)
-    name = summary["algorithm"]
     about = (
-        f"{label(name, name)}: {summary['clients']} clients, {summary['participants']} per round, "
-        f"{summary['rounds']} rounds, seed {summary['seed']}."
+        f"{summary.title}: {summary.clients} clients, {summary.participants} per round, {summary.rounds} rounds, "
+        f"seed {summary.seed}."
     )
-    stopped = (f"Stopped {summary['stopped']}.",) if summary["stopped"] else ()
-    groups: dict[str, list[tuple[Cell, ...]]] = {"On the test set": [], "Privacy": [], "The run": []}
-    for key, value in _numbers_of(summary, "public").items():
-        groups[_group(key)].append((_label(key), _cell(key, value)))
-    diagnostic = [(_label(key), _cell(key, value)) for key, value in _numbers_of(summary, "diagnostic").items()]
+    stopped = (f"Stopped {summary.stopped}.",) if summary.stopped else ()
+    groups: dict[str, list[tuple[Cell, ...]]] = {group: [] for group in GROUPS}
+    for field, value in _numbers_of(summary, "public").items():
+        groups[ABOUT[field].group].append((words(field), _cell(field, value)))
+    diagnostic = [(words(field), _cell(field, value)) for field, value in _numbers_of(summary, "diagnostic").items()]
     return Page(
-        title=f"Run {run.name}",
+        title=f"Run {name}",
         privacy=(privacy_statement(summary),),
         sections=(
             Section(
                 "Results", (about, *stopped), (accuracy, privacy),
-                tuple(Grid(title, ("what", "value"), tuple(rows)) for title, rows in groups.items()),
+                tuple(Grid(GROUPS[group], ("what", "value"), tuple(rows)) for group, rows in groups.items()),
             ),
             Section(
                 "Diagnostics", (DIAGNOSTICS,), (lagrangian,),
-                (Grid("After the last round", ("what", "value"), tuple(diagnostic), DIAGNOSTIC), *_conditions([run])),
+                (
+                    Grid("After the last round", ("what", "value"), tuple(diagnostic), DIAGNOSTIC),
+                    *_conditions({name: run}),
+                ),
             ),
         ),
-        configurations=((run.name, run.configuration),),
+        configurations=((name, run.configuration),),
         environment=run.environment,
     )  # fmt: skip
 
 
-def _several(runs: Sequence[RecordedRun]) -> Page:
+def _several(runs: Mapping[str, RunRecord]) -> Page:
     accuracy, lagrangian, privacy = _overlaid(runs)
-    names = [run.name for run in runs]
     return Page(
-        title=f"{len(runs)} runs: {', '.join(names)}" if len(runs) <= NAMED_IN_TITLE else f"{len(runs)} runs",
-        privacy=tuple(f"{run.name}: {privacy_statement(run.summary)}" for run in runs),
+        title=f"{len(runs)} runs: {', '.join(runs)}" if len(runs) <= NAMED_IN_TITLE else f"{len(runs)} runs",
+        privacy=tuple(f"{name}: {privacy_statement(run.summary)}" for name, run in runs.items()),
         sections=(
             Section("Results", (), (accuracy, privacy), _compared(runs, "public")),
             Section("Diagnostics", (DIAGNOSTICS,), (lagrangian,), (*_compared(runs, "diagnostic"), *_conditions(runs))),
         ),
-        configurations=tuple((run.name, run.configuration) for run in runs),
-        environment=merged_environment({run.name: run.environment for run in runs}),
+        configurations=tuple((name, run.configuration) for name, run in runs.items()),
+        environment=merged_environment({name: run.environment for name, run in runs.items()}),
     )
 
 
-def _overlaid(runs: Sequence[RecordedRun]) -> tuple[Chart, ...]:
+def _overlaid(runs: Mapping[str, RunRecord]) -> tuple[Chart, ...]:
     """The charts of all runs over each other: of every chart the first series of each run, under the run's name."""
-    charts = [run_charts(run.summary, run.history) for run in runs]
-    names = [run.name for run in runs]
-    claims = [f"{run.name} ({run.summary['guarantee']}, delta {run.summary['delta']:g})" for run in runs]
+    charts = [run_charts(run.summary, run.history) for run in runs.values()]
+    names = list(runs)
+    claims = [f"{name} ({run.summary.guarantee}, delta {run.summary.delta:g})" for name, run in runs.items()]
     accuracy, lagrangian, privacy = (
         replace(
             drawn[0],
@@ -131,64 +104,52 @@ def _references(names: Sequence[str], charts: Sequence[Chart]) -> tuple[tuple[st
     )
 
 
-def _compared(runs: Sequence[RecordedRun], kind: str) -> tuple[Grid, ...]:
+def _compared(runs: Mapping[str, RunRecord], kind: str) -> tuple[Grid, ...]:
     """One row per run with the headlines and whatever differs; the rest is said once."""
-    found = [_numbers_of(run.summary, kind) for run in runs]
-    keys = list(dict.fromkeys(key for numbers in found for key in numbers))
-    differing = [key for key in keys if any(numbers.get(key) != found[0].get(key) for numbers in found)]
-    shown = [key for key in HEADLINES if key in keys]
-    shown += [key for key in differing if key not in shown]
-    rows = tuple(
-        (run.name, *(_cell(key, numbers.get(key)) for key in shown)) for run, numbers in zip(runs, found, strict=True)
-    )
-    rest = tuple((_label(key), _cell(key, found[0][key])) for key in keys if key not in shown)
+    found = {name: _numbers_of(run.summary, kind) for name, run in runs.items()}
+    first = next(iter(found.values()))
+    fields = list(dict.fromkeys(field for numbers in found.values() for field in numbers))
+    differing = [field for field in fields if any(numbers.get(field) != first.get(field) for numbers in found.values())]
+    shown = [field for field in HEADLINES if field in fields]
+    shown += [field for field in differing if field not in shown]
+    rows = tuple((name, *(_cell(field, numbers.get(field)) for field in shown)) for name, numbers in found.items())
+    rest = tuple((words(field), _cell(field, first[field])) for field in fields if field not in shown)
     note = DIAGNOSTIC if kind == "diagnostic" else ""
     grids = (
-        Grid("After the last round", ("run", *map(_label, shown)), rows, note),
+        Grid("After the last round", ("run", *map(words, shown)), rows, note),
         Grid("The same in all runs", ("what", "value"), rest, note),
     )
     return tuple(grid for grid in grids if grid.rows)
 
 
-def _numbers_of(summary: Mapping[str, Any], kind: str) -> dict[str, Any]:
+def _numbers_of(summary: Summary, kind: str) -> dict[str, Any]:
     """What a summary says in one number or word, of one kind; what is nested is shown elsewhere or not at all."""
-    plain = {key: value for key, value in summary.items() if not isinstance(value, Mapping | list)}
-    chosen = {key: value for key, value in plain.items() if summary["columns"].get(key, "public") == kind}
-    if kind == "diagnostic":
-        return chosen | {key: value for key, value in (summary["convergence"] or {}).items() if key != "conditions"}
-    return {key: value for key, value in chosen.items() if key != "convergence"}
+    said: dict[str, Any] = {**summary.to_dict(), "algorithm": summary.title}
+    nested = {"title", "columns", "convergence", "conditions"}
+    flat = {**said, **(said["convergence"] or {})}
+    return {field: value for field, value in flat.items() if ABOUT[field].kind == kind and field not in nested}
 
 
-def _conditions(runs: Sequence[RecordedRun]) -> tuple[Grid, ...]:
+def _conditions(runs: Mapping[str, RunRecord]) -> tuple[Grid, ...]:
     """The conditions of the convergence theorem, held against the runs that were asked about them."""
     rows = tuple(
-        (run.name, name, "holds" if condition["holds"] else "fails", condition["detail"])
-        for run in runs
-        for name, condition in (run.summary["convergence"] or {}).get("conditions", {}).items()
+        (name, condition, "holds" if met.holds else "fails", met.detail)
+        for name, run in runs.items()
+        if run.summary.convergence is not None
+        for condition, met in run.summary.convergence.conditions.items()
     )
     return (
         (Grid("Conditions of Theorem 2", ("run", "condition", "outcome", "detail"), rows, DIAGNOSTIC),) if rows else ()
     )
 
 
-def _group(key: str) -> str:
-    if key in ABOUT_PRIVACY or key.startswith("epsilon"):
-        return "Privacy"
-    return "On the test set" if "accuracy" in key or key.startswith("test_") else "The run"
-
-
-def _label(key: str) -> str:
-    return key.replace("_", " ").replace("alfv", "ALFV") + (", %" if "accuracy" in key else "")
-
-
-def _cell(key: str, value: Any) -> Cell:
-    """A value as people read it: shares of accuracy in percent, bounds on epsilon rounded up, what is reconstructed."""
-    if key == "algorithm":
-        return label(value, value)
+def _cell(field: str, value: Any) -> Cell:
+    """A value as people read it: shares in percent, bounds rounded to their safe side."""
+    about = ABOUT[field]
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int | float) and "accuracy" in key:
+    if value is not None and about.unit == SHARE:
         return 100 * value
-    if isinstance(value, float) and key.startswith("epsilon"):
-        return reported(value, up=True)
+    if isinstance(value, float) and about.rounding != "nearest":
+        return reported(value, up=about.rounding == "up")
     return value

@@ -1,16 +1,13 @@
 """A run's summary for the terminal."""
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from rich.table import Table
 
-from fedspd.algorithms import label
 from fedspd.report.numbers import rounded
+from fedspd.report.tables import NOTHING
+from fedspd.results import SITES, Number, Summary, words
 
-SITES = "sites"
-"""The engine of a run between real sites."""
 DIAGNOSTICS = {
     "objective": "the objective", "alfv": "ALFV", "consensus_error": "the consensus error",
     "clipped_share": "the share of clipped gradients", "convergence": "the criterion",
@@ -18,43 +15,43 @@ DIAGNOSTICS = {
 """What a simulator computes from records for its summary."""
 
 
-def privacy_statement(summary: Mapping[str, Any]) -> str:
+def privacy_statement(summary: Summary) -> str:
     """One paragraph: unit, relation, sampling, mechanism, adversary, numbers, and how far they can be relied on."""
-    if summary["guarantee"] == "none":
+    if summary.guarantee == "none":
         return "No privacy: this run added no noise."
     claim = (
-        f"({_at_most(summary['epsilon'])}, {summary['delta']:g})-differential privacy, {summary['guarantee']}; "
-        f"unit: one {summary['unit']} of a client; neighbors: {summary['relation']}; records in a round: "
-        f"{summary['sampling'].replace('-', ' ')}; mechanism: {_noise(summary['mechanism'])}; "
-        f"adversary: {summary['adversary']}; accountant: {summary['accountant']}. "
+        f"({_at_most(summary.epsilon)}, {summary.delta:g})-differential privacy, {summary.guarantee}; "
+        f"unit: one {summary.unit} of a client; neighbors: {summary.relation}; records in a round: "
+        f"{summary.sampling.replace('-', ' ')}; mechanism: {_noise(summary.mechanism)}; "
+        f"adversary: {summary.adversary}; accountant: {summary.accountant}. "
     )
-    if summary["conversion"]:
-        claim += f"Conversion: {summary['conversion']}. "
-    if summary["guarantee"] == "proved":
-        scaling = "the release of scaling included" if summary["scaling_charged"] else "scaling by public bounds"
-        spent = f"In this run no client spent more than {_at_most(summary['epsilon_spent_max'])}, {scaling}. "
+    if summary.conversion:
+        claim += f"Conversion: {summary.conversion}. "
+    if summary.guarantee == "proved":
+        scaling = "the release of scaling included" if summary.scaling_charged else "scaling by public bounds"
+        spent = f"In this run no client spent more than {_at_most(summary.epsilon_spent_max)}, {scaling}. "
         return _standing(summary) + claim + spent + _not_covered(summary)
     return (
         _standing(summary)
         + claim
         + (
-            f"Epsilon as published {_at_most(summary['epsilon'])}, by realized participations up to "
-            f"{_at_most(summary['epsilon_spent_max'])}; epsilon proved: none, since {summary['unproved_because']} "
+            f"Epsilon as published {_at_most(summary.epsilon)}, by realized participations up to "
+            f"{_at_most(summary.epsilon_spent_max)}; epsilon proved: none, since {summary.unproved_because} "
             "(docs/privacy.md). Do not rely on it for real records."
         )
     )
 
 
-def _standing(summary: Mapping[str, Any]) -> str:
+def _standing(summary: Summary) -> str:
     """A simulation shows what a method would do; its noise protects nobody."""
-    if summary["engine"] == SITES:
+    if summary.engine == SITES:
         return ""
     return "A simulation: its noise follows from the seed, so whoever has the settings can subtract it. "
 
 
-def _not_covered(summary: Mapping[str, Any]) -> str:
-    known = [words for key, words in DIAGNOSTICS.items() if summary.get(key) is not None]
-    if summary["engine"] == SITES:
+def _not_covered(summary: Summary) -> str:
+    known = [phrase for name, phrase in DIAGNOSTICS.items() if summary[name] is not None]
+    if summary.engine == SITES:
         return "Covered are all releases; nothing else left a site."
     return f"Covered are all releases; not covered, and without noise: {', '.join(known)}."
 
@@ -64,46 +61,48 @@ def _noise(mechanism: str) -> str:
     return f"{law} noise in the objective of every release" if where else f"{law} noise on every release"
 
 
-def _at_most(epsilon: float) -> str:
+def _at_most(epsilon: Number) -> str:
     """Rounded up, without zeros that say nothing; `%g` would round to nearest."""
+    if epsilon is None:
+        return NOTHING
     text = rounded(epsilon, up=True)
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def summary_table(summary: Mapping[str, Any]) -> Table:
+def summary_table(summary: Summary) -> Table:
     """The numbers a person wants first."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim")
     table.add_column()
-    measured = summary["convergence"]
+    measured = summary.convergence
     rows = {
-        "algorithm": label(summary["algorithm"], summary["algorithm"]),
-        "clients": f"{summary['clients']} ({summary['participants']} per round, {summary['rounds']} rounds)",
+        "algorithm": summary.title,
+        "clients": f"{summary.clients} ({summary.participants} per round, {summary.rounds} rounds)",
         "test accuracy": _accuracy(summary),
-        "objective": _known(summary["objective"], "{:.4f}"),
-        "ALFV": _known(summary["alfv"], "{:.4f}"),
-        "|x0|": f"{summary['weights_norm']:.4g}",
-        "clipped gradients": _known(summary["clipped_share"], "{:.1%}").replace("%", " %"),
+        words("objective"): _known(summary.objective, "{:.4f}"),
+        words("alfv"): _known(summary.alfv, "{:.4f}"),
+        "|x0|": _number(summary.weights_norm, ".4g"),
+        "clipped gradients": _known(summary.clipped_share, "{:.1%}").replace("%", " %"),
     }
     if measured is not None:
-        rows["optimal objective"] = f"{measured['optimal_objective']:.4f}"
-        rows["criterion H"] = f"{measured['criterion']:.4f}" + (
-            f"  (Theorem 2 allows {measured['bound']:.4g})" if measured["bound"] is not None else ""
+        rows["optimal objective"] = _number(measured.optimal_objective, ".4f")
+        rows["criterion H"] = _number(measured.criterion, ".4f") + (
+            f"  (Theorem 2 allows {measured.bound:.4g})" if measured.bound is not None else ""
         )
-        for name, condition in measured["conditions"].items():
-            rows[name] = f"{'holds' if condition['holds'] else 'fails'}: {condition['detail']}"
-    if summary["stopped"]:
-        rows["stopped"] = summary["stopped"]
-    rows["noise multiplier"] = f"{summary['noise_multiplier']:.5g}"
-    rows["epsilon per round"] = f"{summary['epsilon_per_round']:.4g}"
-    rows["wall time"] = f"{summary['wall_seconds']:.2f} s"
+        for name, condition in measured.conditions.items():
+            rows[name] = f"{'holds' if condition.holds else 'fails'}: {condition.detail}"
+    if summary.stopped:
+        rows["stopped"] = summary.stopped
+    rows[words("noise_multiplier")] = _number(summary.noise_multiplier, ".5g")
+    rows[words("epsilon_per_round")] = _at_most(summary.epsilon_per_round)
+    rows["wall time"] = f"{summary.wall_seconds:.2f} s"
     for name, value in rows.items():
         if value:
             table.add_row(name, value)
     return table
 
 
-def _accuracy(summary: Mapping[str, Any]) -> str:
+def _accuracy(summary: Summary) -> str:
     last, average, majority = (
         _known(summary[key], "{:.2%}").replace("%", " %")
         for key in ("test_accuracy", "test_accuracy_average", "majority_accuracy")
@@ -111,6 +110,10 @@ def _accuracy(summary: Mapping[str, Any]) -> str:
     return last and f"{last}  (averaged over the last rounds {average}, majority class {majority})"
 
 
-def _known(value: float | None, form: str) -> str:
+def _number(value: Number, form: str) -> str:
+    return NOTHING if value is None else f"{value:{form}}"
+
+
+def _known(value: Number, form: str) -> str:
     """A number as text; nothing where it is not known, as a simulator's diagnostics are not between real sites."""
     return "" if value is None or not math.isfinite(value) else form.format(value)

@@ -1,6 +1,36 @@
-"""What is left of a run: its history and its folder. Knows no data, no loss and no privacy formula."""
+"""What is left of a run: summary, history, folder, cache. Knows no data, no loss and no privacy formula."""
 
-from fedspd.results.folder import RunFolder, cache_folder, environment, to_json, write_run
+from fedspd.results.cache import Cache, cache_folder, digest
+from fedspd.results.files import append_line, to_json, write_whole
 from fedspd.results.history import COLUMNS, History
+from fedspd.results.mean import Mean, mean_over_seeds
+from fedspd.results.run_folder import RunFolder, RunRecord, environment, read_model, read_run, read_summary, write_run
+from fedspd.results.summary import ABOUT, SITES, Condition, Convergence, Number, Summary, from_dict, words
 
-__all__ = ["COLUMNS", "History", "RunFolder", "cache_folder", "environment", "to_json", "write_run"]
+__all__ = [
+    "ABOUT",
+    "COLUMNS",
+    "SITES",
+    "Cache",
+    "Condition",
+    "Convergence",
+    "History",
+    "Mean",
+    "Number",
+    "RunFolder",
+    "RunRecord",
+    "Summary",
+    "append_line",
+    "cache_folder",
+    "digest",
+    "environment",
+    "from_dict",
+    "mean_over_seeds",
+    "read_model",
+    "read_run",
+    "read_summary",
+    "to_json",
+    "words",
+    "write_run",
+    "write_whole",
+]

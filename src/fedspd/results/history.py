@@ -12,7 +12,10 @@ from typing import Literal
 
 import numpy as np
 
-COLUMNS: dict[str, Literal["public", "diagnostic"]] = {
+from fedspd.errors import InputError
+
+Kind = Literal["public", "diagnostic"]
+COLUMNS: dict[str, Kind] = {
     "round": "public",
     "test_accuracy": "public",
     "weights_norm": "public",
@@ -53,3 +56,22 @@ class History:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(COLUMNS)
             writer.writerows(zip(*(self.columns[name].tolist() for name in COLUMNS), strict=True))
+
+
+def read_history(path: Path) -> History:
+    """What `History.write` wrote.
+
+    Raises:
+        InputError: rows of another length than the columns, no numbers, or columns of another version.
+    """
+    names, *rows = [*csv.reader(path.read_text("utf-8").splitlines())] or [[]]
+    try:
+        values = np.array([[float(cell) for cell in row] for row in rows]).reshape(len(rows), len(names))
+    except ValueError as error:
+        raise InputError(
+            f"{path} must hold one number per column in every row, got: {error}; make the run again."
+        ) from error
+    odd = sorted(set(names) ^ set(COLUMNS))
+    if odd or len(names) > len(COLUMNS):
+        raise InputError(f"expected the columns of a history, got others: {', '.join(odd)}; make the run again.")
+    return History(dict(zip(names, values.T, strict=True)))

@@ -1,9 +1,6 @@
 """Many runs: on all cores, each once, kept in the user's cache folder by what they depend on."""
 
-import hashlib
 import json
-import os
-import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,8 +12,9 @@ import numpy as np
 
 from fedspd.assemble.many import run_many
 from fedspd.config import Config
-from fedspd.results import COLUMNS, History, cache_folder, to_json
+from fedspd.results import COLUMNS, Cache, History, Summary, digest, from_dict, to_json
 
+RUNS = Cache("runs")
 ROOMS = (
     "algorithms",
     "assemble",
@@ -34,7 +32,7 @@ ROOMS = (
 class Result:
     """What is kept of a run."""
 
-    summary: dict[str, Any]
+    summary: Summary
     history: History
 
 
@@ -58,47 +56,42 @@ def run_all(configs: Sequence[Config], on_run: Callable[[], Any] = lambda: None)
 def _run_missing(waiting: dict[str, Config], found: dict[str, Result], on_run: Callable[[], Any]) -> None:
     keys = list(waiting)
     for number, finished in run_many(list(waiting.values()), engine="numpy"):
-        result = Result(json.loads(to_json(finished.summary)), finished.history)
-        _write(keys[number], result)
-        found[keys[number]] = result
+        kept = _kept(Result(finished.summary, finished.history))
+        keep(keys[number], kept)
+        found[keys[number]] = kept
         on_run()
 
 
-def _write(key: str, result: Result) -> None:
-    path = cache_folder("runs") / f"{key}.npz"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    staging = path.with_suffix(f".{os.getpid()}.tmp")
-    with staging.open("wb") as file:
-        np.savez(file, allow_pickle=False, summary=np.array(json.dumps(result.summary)), **result.history.columns)
-    staging.replace(path)
+def keep(key: str, result: Result) -> None:
+    """Remember a result under its key."""
+    RUNS.write(key, {"summary": np.array(to_json(result.summary.to_dict())), **result.history.columns})
+
+
+def _kept(result: Result) -> Result:
+    """A result as it is read back, where what is not finite is missing."""
+    return Result(from_dict(json.loads(to_json(result.summary.to_dict()))), result.history)
 
 
 def _read(key: str) -> Result | None:
-    path = cache_folder("runs") / f"{key}.npz"
-    if not path.exists():
+    stored = RUNS.read(key)
+    if stored is None:
         return None
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            return Result(json.loads(str(stored["summary"])), History({name: stored[name] for name in COLUMNS}))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):  # damaged: run it again
+        return Result(from_dict(json.loads(str(stored["summary"]))), History({name: stored[name] for name in COLUMNS}))
+    except (ValueError, KeyError):  # damaged: run it again
         return None
 
 
 def run_key(config: Config) -> str:
     """Of every setting and of the program: a changed method never finds an old result."""
-    digest = hashlib.blake2b(program_digest(), digest_size=16)
-    digest.update(repr(config).encode())
-    return digest.hexdigest()
+    return digest(program_digest().encode(), repr(config).encode())
 
 
 @cache
-def program_digest() -> bytes:
+def program_digest() -> str:
     """Of every source file that a result depends on."""
-    digest = hashlib.blake2b(digest_size=16)
     root = Path(str(files("fedspd")))
-    for room in ROOMS:
-        path = root / room
-        for file in sorted(path.rglob("*.*")) if path.is_dir() else [path]:
-            if file.suffix in (".py", ".xz"):
-                digest.update(file.read_bytes())
-    return digest.digest()
+    found = [
+        file for room in ROOMS for file in ([root / room] if (root / room).is_file() else (root / room).rglob("*.*"))
+    ]
+    return digest(*(file.read_bytes() for file in sorted(found) if file.suffix in (".py", ".xz")))

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import zlib
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from fedspd.errors import InputError
+from fedspd.results import write_whole
 
 FILE = "checkpoint.npz"
 
@@ -73,7 +73,8 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
         recent=checkpoint.recent,
         public=np.frombuffer(json.dumps(public).encode(), np.uint8),
     )  # fmt: skip
-    write_whole(folder / FILE, content.getvalue())
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / FILE, content.getvalue(), durable=True, mode=0o600)
 
 
 def load(folder: Path) -> Checkpoint | None:
@@ -91,17 +92,3 @@ def load(folder: Path) -> Checkpoint | None:
         raise InputError(
             f"expected a checkpoint at {path}, got {type(error).__name__}; restore it, or name another folder."
         ) from None
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file at once, and durably."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    os.fsync(folder)
-    os.close(folder)

@@ -13,7 +13,7 @@ from fedspd.data import Schema, Table
 from fedspd.deploy.protocol.terms import Terms
 from fedspd.deploy.server.checkpoint import Checkpoint
 from fedspd.engine.diagnostics import accuracies, losses
-from fedspd.results import COLUMNS, History
+from fedspd.results import COLUMNS, SITES, History, Summary
 
 NAN = float("nan")
 SITE = ("site", "records", "asked", "answered", "charges", "epsilon", "retired")
@@ -80,12 +80,11 @@ def _measured(agreed: Agreed[Any], test: Table | None, weights: np.ndarray, aver
 
 def _summary(
     checkpoint: Checkpoint, terms: Terms, agreed: Agreed[Any], history: History, measured: dict[str, float]
-) -> dict[str, Any]:
+) -> Summary:
     config, roster, shape = terms.config, checkpoint.roster, checkpoint.server.shape
     answered = [member.answered for member in roster]
     made = len(checkpoint.history)
-    return {
-        "algorithm": config.algorithm.name,
+    return Summary(
         **stated_privacy(
             config.algorithm.name,
             agreed.plan,
@@ -94,33 +93,31 @@ def _summary(
             float(np.mean(terms.sizes)),
             agreed.rounds * config.run.participants / len(roster),
         ),
-        "rounds": made,
-        "rounds_planned": agreed.rounds,
-        "stopped": None
-        if made == agreed.rounds
-        else f"after {made} of {agreed.rounds} rounds: too few sites were left",
-        "clients": len(roster),
-        "participants": config.run.participants,
-        "participations_max": max(answered),
-        "uploads": sum(answered),
-        "records_min": min(terms.sizes),
-        "records_max": max(terms.sizes),
-        "dimension": int(np.prod(shape)),
-        "penalty": agreed.algorithm.penalty,
-        "inverse_step": history.last("inverse_step"),
-        "test_accuracy": history.last("test_accuracy"),
+        rounds=made,
+        rounds_planned=agreed.rounds,
+        stopped=None if made == agreed.rounds else f"after {made} of {agreed.rounds} rounds: too few sites were left",
+        clients=len(roster),
+        participants=config.run.participants,
+        participations_max=max(answered),
+        uploads=sum(answered),
+        records_min=min(terms.sizes),
+        records_max=max(terms.sizes),
+        dimension=int(np.prod(shape)),
+        penalty=agreed.algorithm.penalty,
+        inverse_step=history.last("inverse_step"),
+        test_accuracy=history.last("test_accuracy"),
         **measured,
-        "bytes_uploaded": NUMBER * reply_size(agreed.algorithm, *shape[-2:]) * sum(answered),
+        bytes_uploaded=NUMBER * reply_size(agreed.algorithm, *shape[-2:]) * sum(answered),
         **dict.fromkeys(("objective", "alfv", "consensus_error"), NAN),
-        "weights_norm": history.last("weights_norm"),
-        "clipped_share": NAN,
-        "convergence": None,
-        "wall_seconds": sum(row["seconds"] for row in checkpoint.history),
-        "seed": config.run.seed,
-        "columns": COLUMNS,
-        "engine": "sites",
-        "run": checkpoint.run,
-    }
+        weights_norm=history.last("weights_norm"),
+        clipped_share=NAN,
+        convergence=None,
+        wall_seconds=sum(row["seconds"] for row in checkpoint.history),
+        seed=config.run.seed,
+        columns=COLUMNS,
+        engine=SITES,
+        run=checkpoint.run,
+    )
 
 
 def _number(value: Any) -> float:

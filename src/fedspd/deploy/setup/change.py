@@ -1,6 +1,5 @@
 """Changes to a federation that stands: a site's key that arrives, a certificate that ends."""
 
-import os
 import re
 import ssl
 import stat
@@ -11,12 +10,12 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from fedspd.deploy.protocol.identity import read_public_key
-from fedspd.deploy.server.checkpoint import write_whole
 from fedspd.deploy.server.settings import parse_federation, read_federation
 from fedspd.deploy.setup.init import drafted
 from fedspd.deploy.setup.keys import LOOPBACK, check_host, write_certificates
 from fedspd.deploy.setup.kit import members_text
 from fedspd.errors import InputError
+from fedspd.results import write_whole
 
 NEXT = "next"
 
@@ -52,10 +51,9 @@ def _replace(path: Path, text: str) -> None:
     """Write a file anew, whole or not at all, with the mode it had."""
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644
     try:
-        write_whole(path, text.encode())
+        write_whole(path, text.encode(), durable=True, mode=0o600)
         path.chmod(mode)
     except OSError as error:
-        path.with_name(f".{path.name}.{os.getpid()}").unlink(missing_ok=True)
         raise InputError(f"expected to write {path}, got: {error.strerror}; mend that, and say it again.") from None
 
 

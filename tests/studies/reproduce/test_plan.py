@@ -10,9 +10,9 @@ from fedspd.algorithms import METHODS
 from fedspd.assemble import prepare_experiment
 from fedspd.config import Config, load, parse
 from fedspd.errors import InputError
-from fedspd.studies import FIGURES, Study, load_studies
+from fedspd.studies.reproduce import FIGURES, Study, load_studies
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FILES = sorted((ROOT / "src" / "fedspd" / "studies" / "figures").glob("*/*"))
 BOTH = ("published", "proved")
 # K, Q, b, epsilon and whose it is, of every curve that both variants have, as Section V has them.

@@ -7,54 +7,56 @@ made again.
 
 import json
 import math
-import os
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import tomli_w
 
 from fedspd.errors import InputError
-from fedspd.results import RunFolder
+from fedspd.results import Convergence, RunFolder, Summary, append_line, write_whole
+from fedspd.studies.folder import SWEEP_FILE
 
-SWEEP_FILE, ROWS_FILE = "sweep.toml", "rows.jsonl"
-COLUMNS: dict[str, type] = {
-    "algorithm": str,
-    "guarantee": str,
-    "epsilon": float,
-    "delta": float,
-    "epsilon_spent_max": float,
-    "epsilon_spent_mean": float,
-    "epsilon_per_round": float,
-    "noise_multiplier": float,
-    "rounds": int,
-    "uploads": int,
-    "bytes_uploaded": int,
-    "penalty": float,
-    "inverse_step": float,
-    "test_accuracy": float,
-    "test_accuracy_average": float,
-    "majority_accuracy": float,
-    "test_loss": float,
-    "weights_norm": float,
-    "objective": float,
-    "alfv": float,
-    "consensus_error": float,
-    "clipped_share": float,
-    "criterion": float,
-    "engine": str,
-    "wall_seconds": float,
-}
+ROWS_FILE = "rows.jsonl"
+NAMES = (
+    "algorithm",
+    "guarantee",
+    "epsilon",
+    "delta",
+    "epsilon_spent_max",
+    "epsilon_spent_mean",
+    "epsilon_per_round",
+    "noise_multiplier",
+    "rounds",
+    "uploads",
+    "bytes_uploaded",
+    "penalty",
+    "inverse_step",
+    "test_accuracy",
+    "test_accuracy_average",
+    "majority_accuracy",
+    "test_loss",
+    "weights_norm",
+    "objective",
+    "alfv",
+    "consensus_error",
+    "clipped_share",
+    "criterion",
+    "engine",
+    "wall_seconds",
+)
+TYPES = get_type_hints(Summary) | get_type_hints(Convergence)
+COLUMNS: dict[str, type] = {name: (get_args(TYPES[name]) or (TYPES[name],))[0] for name in NAMES}
 """What a row says of a run, beside its settings and its seed."""
 
 Row = dict[str, Any]
 
 
-def row_of(summary: Mapping[str, Any]) -> Row:
+def row_of(summary: Summary) -> Row:
     """The numbers of a summary that a table has a column for; None where there is no finite one."""
-    measured = summary["convergence"] or {"criterion": None}
-    return {name: _plain(kind, {**summary, **measured}[name]) for name, kind in COLUMNS.items()}
+    criterion = None if summary.convergence is None else summary.convergence.criterion
+    return {name: _plain(kind, criterion if name == "criterion" else summary[name]) for name, kind in COLUMNS.items()}
 
 
 def check_metric(metric: str) -> None:
@@ -107,14 +109,12 @@ def read_rows(folder: Path) -> dict[str, Row]:
 
 def begin_rows(folder: Path, declared: Mapping[str, Any]) -> None:
     """Write down what the sweep is, and end a line that a crash has cut short."""
-    text = tomli_w.dumps(declared)
+    text = tomli_w.dumps(declared).encode()
     if not (folder / SWEEP_FILE).exists():
         with RunFolder(folder).staged() as staging:
-            _write(staging / SWEEP_FILE, text)
-    elif (folder / SWEEP_FILE).read_text("utf-8") != text:
-        staging = folder / f".{SWEEP_FILE}.{os.getpid()}"
-        _write(staging, text)
-        staging.replace(folder / SWEEP_FILE)
+            write_whole(staging / SWEEP_FILE, text, durable=True)
+    elif (folder / SWEEP_FILE).read_bytes() != text:
+        write_whole(folder / SWEEP_FILE, text, durable=True)
     with (folder / ROWS_FILE).open("ab") as file:
         if file.tell() and not (folder / ROWS_FILE).read_bytes().endswith(b"\n"):
             file.write(b"\n")
@@ -122,23 +122,13 @@ def begin_rows(folder: Path, declared: Mapping[str, Any]) -> None:
 
 def append_row(folder: Path, key: str, row: Row) -> None:
     """Add a finished run; when this returns, it is on the disk."""
-    with (folder / ROWS_FILE).open("ab") as file:
-        file.write(json.dumps({"key": key, "row": row}, allow_nan=False).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+    append_line(folder / ROWS_FILE, json.dumps({"key": key, "row": row}, allow_nan=False).encode())
 
 
 def _plain(kind: type, value: Any) -> Any:
     if value is None or (kind is not str and not math.isfinite(value)):
         return None
     return kind(value)
-
-
-def _write(path: Path, text: str) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _other(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:

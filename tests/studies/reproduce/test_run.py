@@ -10,8 +10,8 @@ import pytest
 from fedspd.assemble import prepare_experiment, run
 from fedspd.config import Config, changed
 from fedspd.privacy.accounting import FixedSize, Gaussian, calibrate, spent
-from fedspd.studies import Lines, Reproduced, load_studies, reproduce
-from fedspd.studies.reproduce import count_runs, total_loss
+from fedspd.studies.reproduce import Lines, Reproduced, count_runs, load_studies, reproduce
+from fedspd.studies.reproduce.run import total_loss
 from fedspd.studies.tuning import GRIDS, POINTS, SEEDS, tune
 from tests.studies.made import SMALL, SMALL_SEEDS, STEEP
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedspd.errors import InputError
-from fedspd.studies.grid import parse_grid, points
+from fedspd.studies.sweep.grid import parse_grid, points
 
 REFUSED = {
     "privacy.epsilon": "or section.key=log:low:high:count, got 'privacy.epsilon'; name a setting and its",

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fedspd.algorithms import label
-from fedspd.studies.reproduce import Lines, Reproduced
+from fedspd.results import mean_over_seeds
+from fedspd.studies.reproduce.run import Lines, Reproduced
 
 LEVEL = 0.05
 LAST = 10  # rounds over which a final accuracy is averaged
@@ -135,8 +136,8 @@ def _student(values: np.ndarray) -> float:
 
 
 def _mean(values: np.ndarray, digits: int = 2) -> str:
-    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-    return f"{values.mean():.{digits}f} ± {error:.{digits}f}"
+    mean = mean_over_seeds(values)
+    return f"{mean.value:.{digits}f} ± {mean.error:.{digits}f}"
 
 
 def _name(lines: Lines, words: str = "") -> str:

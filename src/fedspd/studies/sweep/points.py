@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from fedspd.algorithms import label as method_label
-from fedspd.report.page import Cell, Grid, Measured
-from fedspd.studies.rows import Row
-from fedspd.studies.sweep import Sweep
+from fedspd.report.page import Cell, Grid, Measured, measured
+from fedspd.results import ABOUT, words
+from fedspd.results.summary import SHARE
+from fedspd.studies.sweep.plan import Sweep
+from fedspd.studies.sweep.rows import Row
 
-PERCENT = ("test_accuracy", "test_accuracy_average", "majority_accuracy", "clipped_share")
 HIGHER, LOWER = ("test_accuracy", "test_accuracy_average"), ("test_loss", "objective", "criterion", "wall_seconds")
 SHOWN = ("test_accuracy", "test_loss", "objective", "wall_seconds")
 SITUATIONS = ("privacy", "partition")  # a larger budget or milder data is no better choice
@@ -36,9 +37,7 @@ class Point:
         values = [row[metric] for row in self.rows]
         if None in values:
             return None
-        scaled = np.array(values) * (100 if metric in PERCENT else 1)
-        error = float(scaled.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
-        return Measured(float(scaled.mean()), error, 4)
+        return measured(np.array(values) * (100 if ABOUT[metric].unit == SHARE else 1), 4)
 
 
 def points_of(sweep: Sweep, rows: Sequence[Row]) -> list[Point]:
@@ -49,8 +48,7 @@ def points_of(sweep: Sweep, rows: Sequence[Row]) -> list[Point]:
 
 def label(sweep: Sweep, metric: str) -> str:
     """A column as people call it."""
-    words = metric.replace("_", " ") + (", %" if metric in PERCENT else "")
-    return words.replace("test", "validation") if _is_held_out(sweep) else words
+    return words(metric).replace("test", "validation") if _is_held_out(sweep) else words(metric)
 
 
 def best(sweep: Sweep, points: Sequence[Point], metric: str) -> list[int]:

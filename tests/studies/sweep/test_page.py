@@ -15,13 +15,12 @@ from fedspd.config import load
 from fedspd.report import folders_page
 from fedspd.report.figures import to_png
 from fedspd.report.page import Chart, Measured
-from fedspd.report.sweep import save_sweep, sweep_study
-from fedspd.report.sweep_charts import left_out, sweep_charts, sweep_figure
-from fedspd.report.sweep_points import best, points_grid, points_of
 from fedspd.report.text import grid_markdown
-from fedspd.studies.grid import parse_grid
-from fedspd.studies.rows import COLUMNS, Row
-from fedspd.studies.sweep import Sweep
+from fedspd.studies.sweep import Sweep, save_sweep, sweep_study
+from fedspd.studies.sweep.charts import left_out, sweep_charts, sweep_figure
+from fedspd.studies.sweep.grid import parse_grid
+from fedspd.studies.sweep.points import best, points_grid, points_of
+from fedspd.studies.sweep.rows import COLUMNS, Row
 
 EPSILONS, SCALES = "privacy.epsilon=3,0.1,1", "algorithm.step_scale=log:0.1:10:3"
 Measure = Callable[[dict[str, Any], int], dict[str, Any]]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedspd.config import parse, parse_override
+from fedspd.config import parse_override
 from fedspd.errors import InputError
 
 SPACINGS = {"log": np.geomspace, "lin": np.linspace}
@@ -59,12 +59,10 @@ def _axis(text: str) -> Axis:
     if name == SEED:
         raise InputError(f"a grid varies settings other than {SEED}, got {text!r}; say --seeds and --first-seed.")
     spacing = given.partition(":")[0]
+    if "." not in name:
+        raise InputError(f"a setting must be named section.key, got {name!r}; for example privacy.epsilon.")
     values = _spaced(text, given) if spacing in SPACINGS else _listed(text, given)
-    checked = tuple(_checked(name, value) for value in values)
-    for value, times in Counter(checked).items():
-        if times > 1:
-            raise InputError(f"the values of a grid must differ, got {value} {times} times in {text!r}; leave one out.")
-    return Axis(name, checked, spacing == "log" or (spacing != "lin" and _is_wide(checked)))
+    return Axis(name, tuple(values), spacing == "log" or (spacing != "lin" and _is_wide(values)))
 
 
 def _listed(text: str, given: str) -> list[Any]:
@@ -103,14 +101,6 @@ def _ends(numbers: Sequence[str]) -> tuple[float, float, int] | None:
 def _whole(value: float) -> float:
     """A whole number as such, since some settings take no other."""
     return int(value) if value.is_integer() else value
-
-
-def _checked(name: str, value: Any) -> Any:
-    """The value as a configuration holds it, or a refusal in the words of the configuration."""
-    section, dot, key = name.partition(".")
-    if not dot:
-        raise InputError(f"a setting must be named section.key, got {name!r}; for example privacy.epsilon.")
-    return getattr(getattr(parse({section: {key: value}}), section), key)
 
 
 def _is_wide(values: Sequence[Any]) -> bool:

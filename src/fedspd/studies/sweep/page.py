@@ -10,13 +10,13 @@ import tomli_w
 from fedspd.algorithms import METHODS, label
 from fedspd.report.figures import to_png
 from fedspd.report.page import Grid, Page, Section
-from fedspd.report.study import StudyReport, save_study
-from fedspd.report.sweep_charts import left_out, sweep_charts, sweep_figure
-from fedspd.report.sweep_points import NOT_CHARGED, Point, points_grid, points_of
-from fedspd.report.tidy import PARQUET_FILE, write_csv, write_parquet
 from fedspd.results import environment
-from fedspd.studies.rows import COLUMNS, Row
-from fedspd.studies.sweep import Sweep
+from fedspd.studies.folder import StudyReport, save_study
+from fedspd.studies.sweep.charts import left_out, sweep_charts, sweep_figure
+from fedspd.studies.sweep.plan import Sweep
+from fedspd.studies.sweep.points import NOT_CHARGED, Point, points_grid, points_of
+from fedspd.studies.sweep.rows import COLUMNS, Row
+from fedspd.studies.sweep.tidy import PARQUET_FILE, write_csv, write_parquet
 
 MOST_TOLD = 40  # points in the terminal
 FIGURE_FILE = "sweep.png"
@@ -45,9 +45,7 @@ def sweep_study(sweep: Sweep, rows: Sequence[Row], metric: str) -> StudyReport:
     """The page and the table of points."""
     points = points_of(sweep, rows)
     grid = points_grid(sweep, points, metric)
-    return StudyReport(
-        page=_page(sweep, points, metric, grid), told=(_told(sweep, grid),), grids={"points": grid}, figures={}, data={}
-    )
+    return StudyReport(_page(sweep, points, metric, grid), told=(_told(sweep, grid),), grids={"points": grid})
 
 
 def save_sweep(study: StudyReport, sweep: Sweep, rows: Sequence[Row], metric: str, folder: Path) -> bool:

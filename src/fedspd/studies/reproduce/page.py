@@ -11,8 +11,11 @@ from fedspd.algorithms import label
 from fedspd.config import changed
 from fedspd.report.figures import DIAGNOSTIC, ROUND
 from fedspd.report.page import Chart, Grid, Page, Section, Series
-from fedspd.results import environment
-from fedspd.studies import PROTOCOL, Lines, Reproduced, Verdict
+from fedspd.results import environment, mean_over_seeds
+from fedspd.studies.folder import StudyReport
+from fedspd.studies.reproduce.run import Lines, Reproduced
+from fedspd.studies.reproduce.verdict import Verdict
+from fedspd.studies.tuning import PROTOCOL
 
 VARIANTS = {"published": "as published", "proved": "proved"}
 STATEMENTS = {
@@ -27,6 +30,17 @@ STATEMENTS = {
         "every release, recomposed by the tight accountant; scaling is charged."
     ),
 }
+
+
+def reproduction_study(reproduced: Sequence[Reproduced], verdicts: Sequence[Verdict], seeds: int) -> StudyReport:
+    """Verdict, curves, and a figure for every panel."""
+    return StudyReport(
+        page=reproduction_page(reproduced, verdicts, seeds),
+        told=(verdict_overview(verdicts),) if verdicts else (),
+        grids={"verdict": verdict_grid(verdicts)} if verdicts else {},
+        figures={f"{item.study.figure}-{item.study.name}": study_charts(item) for item in reproduced},
+        data={"curves": curves_grid(reproduced)},
+    )
 
 
 def reproduction_page(reproduced: Sequence[Reproduced], verdicts: Sequence[Verdict], seeds: int) -> Page:
@@ -139,8 +153,8 @@ def _name(lines: Lines) -> str:
 
 def _band(name: str, values: np.ndarray) -> Series:
     """Mean over seeds with one standard error around it."""
-    mean = values.mean(axis=0)
-    error = values.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.zeros_like(mean)
+    mean, error = mean_over_seeds(values)
+    error = np.zeros_like(mean) if len(values) == 1 else error
     rounds = _floats(np.arange(1, values.shape[1] + 1))
     return Series(name, rounds, _floats(mean), _floats(mean - error), _floats(mean + error))
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedspd.results import History
-from fedspd.studies import Lines, Reproduced, Result, Verdict, verdicts
-from fedspd.studies.verdict import final_accuracy, rounds_to_a_common_level
+from fedspd.studies.jobs import Result
+from fedspd.studies.reproduce import Lines, Reproduced, Verdict, verdicts
+from fedspd.studies.reproduce.verdict import final_accuracy, rounds_to_a_common_level
 from tests.studies.made import LAST, ROUNDS, SEEDS, paper, result, wiggled
 
 RECONSTRUCTED = "DP-FedAvg (reconstruction)"

@@ -4,14 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fedspd.report.figures import DIAGNOSTIC, LEGEND, draw
-from fedspd.report.page import Chart, Series, numbered
-from fedspd.report.palette import INK, style
-from fedspd.report.sweep_points import Point, label, shown_value
-from fedspd.results import COLUMNS as HISTORY
-from fedspd.studies.grid import Axis
-from fedspd.studies.grid import points as product_of
-from fedspd.studies.sweep import Sweep
+from fedspd.report.figures import DIAGNOSTIC, LEGEND, draw, draw_dots
+from fedspd.report.page import Chart, banded, numbered
+from fedspd.results import ABOUT
+from fedspd.studies.sweep.grid import Axis
+from fedspd.studies.sweep.grid import points as product_of
+from fedspd.studies.sweep.plan import Sweep
+from fedspd.studies.sweep.points import Point, label, shown_value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,7 +22,13 @@ def sweep_figure(sweep: Sweep, points: Sequence[Point], metric: str) -> "Figure"
     """The picture: lines over the first numeric setting, or dots."""
     across = _horizontal(sweep)
     if across is None:
-        return _dots_figure(sweep, points, metric)
+        shown = points[:MOST_DOTS]
+        return draw_dots(
+            _title(sweep, metric, sweep.axes),
+            label(sweep, metric),
+            [named(point.settings) for point in shown],
+            [point.mean(metric) for point in shown],
+        )
     figure = draw(sweep_charts(sweep, points, metric))
     limits = [axes.get_ylim() for axes in figure.axes]
     for axes in figure.axes:
@@ -95,7 +100,7 @@ def _lines_chart(
     series, beyond = [], []
     for name, line in zip(names, lines, strict=True):
         own = tuple(line.values())
-        series.append(_series(name, _finite(across), [at[own, x] for x in _finite(across)], metric))
+        series.append(banded(name, _finite(across), [at[own, x].mean(metric) for x in _finite(across)]))
         infinite = at.get((own, math.inf))
         mean = None if infinite is None else infinite.mean(metric)
         beyond += [] if mean is None else [(f"{named({across.name: math.inf})}", mean.value)]
@@ -112,47 +117,14 @@ def _of(axes: Sequence[Axis], point: Point) -> tuple[Any, ...]:
     return tuple(point.settings[axis.name] for axis in axes)
 
 
-def _series(name: str, x: Sequence[float], points: Sequence[Point], metric: str) -> Series:
-    """Means with one standard error around them."""
-    means = [point.mean(metric) for point in points]
-    low, high = (
-        tuple(None if mean is None else mean.value + sign * (mean.error or 0.0) for mean in means) for sign in (-1, 1)
-    )
-    return Series(name, tuple(map(float, x)), tuple(None if mean is None else mean.value for mean in means), low, high)
-
-
 def _dots_chart(sweep: Sweep, points: Sequence[Point], metric: str) -> Chart:
     """A dot for each point, beside each other."""
     shown = points[:MOST_DOTS]
     names = numbered([named(point.settings) for point in shown])
-    series = tuple(_series(names[place], [place + 1.0], [point], metric) for place, point in enumerate(shown))
+    series = tuple(banded(names[place], [place + 1.0], [point.mean(metric)]) for place, point in enumerate(shown))
     return Chart(
         _title(sweep, metric, sweep.axes), "point", label(sweep, metric), series, markers=True, note=_diagnostic(metric)
     )
-
-
-def _dots_figure(sweep: Sweep, points: Sequence[Point], metric: str) -> "Figure":
-    """A line for each point, the first on top, with its name, its mean and one standard error."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    shown = points[:MOST_DOTS]
-    figure = Figure(figsize=(6, 1.2 + 0.32 * len(shown)), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    for place, point in enumerate(shown):
-        mean = point.mean(metric)
-        if mean is not None:
-            axes.errorbar(mean.value, place, xerr=mean.error, fmt="o", markersize=5, color=style(0)[0], capsize=3)
-    axes.set_yticks(range(len(shown)), [named(point.settings).replace("$", r"\$") for point in shown], fontsize=8)
-    axes.set_ylim(len(shown) - 0.5, -0.5)
-    axes.set_xlabel(label(sweep, metric), fontsize=9)
-    axes.get_xaxis().get_major_formatter().set_useOffset(False)  # pyright: ignore[reportAttributeAccessIssue]
-    axes.set_title(_title(sweep, metric, sweep.axes), fontsize=10, color=INK)
-    axes.grid(axis="y", alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=8)
-    return figure
 
 
 def _majority(points: Sequence[Point], metric: str) -> tuple[tuple[str, float], ...]:
@@ -166,12 +138,12 @@ def _majority(points: Sequence[Point], metric: str) -> tuple[tuple[str, float], 
 
 
 def _title(sweep: Sweep, metric: str, axes: Sequence[Axis]) -> str:
-    words = label(sweep, metric).removesuffix(", %")
-    return f"{words[:1].upper()}{words[1:]} by {' and '.join(axis.name for axis in axes)}"
+    plain = label(sweep, metric).removesuffix(", %")
+    return f"{plain[:1].upper()}{plain[1:]} by {' and '.join(axis.name for axis in axes)}"
 
 
 def _diagnostic(metric: str) -> str:
-    return DIAGNOSTIC if metric == "criterion" or HISTORY.get(metric) == "diagnostic" else ""
+    return DIAGNOSTIC if ABOUT[metric].kind == "diagnostic" else ""
 
 
 def _short(name: str, value: Any) -> str:

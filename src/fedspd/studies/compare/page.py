@@ -7,11 +7,14 @@ import numpy as np
 import tomli_w
 
 from fedspd.algorithms import METHODS
-from fedspd.report.page import Cell, Chart, Grid, Measured, Page, Section, Series
+from fedspd.report.page import Cell, Chart, Grid, Measured, Page, Section, banded, measured
 from fedspd.results import environment
-from fedspd.studies import PROTOCOL
-from fedspd.studies.compare import DELTA, Entry, behind
+from fedspd.studies.compare.plan import DELTA
+from fedspd.studies.compare.run import Entry
+from fedspd.studies.compare.standing import behind, has_ours, standing
+from fedspd.studies.folder import StudyReport
 from fedspd.studies.lineup import BY_RULE, CLAIMED, OURS, PRIVATE, company, name_of
+from fedspd.studies.tuning import PROTOCOL
 
 NAMES = {"iid": "IID", "dirichlet": "Dirichlet 0.1", "occupation": "by occupation"}
 SHARES = {"full": "full participation", "20%": "20 % participation"}
@@ -33,13 +36,33 @@ CLAIMS = (
 )
 
 
+def comparison_study(entries: Sequence[Entry], central: tuple[float, float], seeds: int) -> StudyReport:
+    """Leaderboard, where our method is behind, and the two figures."""
+    return StudyReport(
+        page=comparison_page(entries, central, seeds),
+        told=(*by_situation(entries, central), *_defeats(entries).values()),
+        grids={"leaderboard": leaderboard(entries, central), **_defeats(entries)},
+        figures=_figures(entries, central),
+    )
+
+
+def _figures(entries: Sequence[Entry], central: tuple[float, float]) -> dict[str, tuple[Chart, ...]]:
+    """Two for the first company, and two more for each other one."""
+    found = {}
+    for place, (name, group) in enumerate(groups(entries).items()):
+        suffix = "" if place == 0 else "-" + name.lower().replace(" ", "-")
+        found[f"accuracy-epsilon{suffix}"] = epsilon_charts(group, central, name)
+        found[f"accuracy-bytes{suffix}"] = bytes_charts(group, name)
+    return found
+
+
 def comparison_page(entries: Sequence[Entry], central: tuple[float, float], seeds: int) -> Page:
     """Privacy, where our method stands, the table, the figures, the configurations."""
     companies = groups(entries).items()
     by_epsilon = tuple(chart for name, group in companies for chart in epsilon_charts(group, central, name))
     by_bytes = tuple(chart for name, group in companies for chart in bytes_charts(group, name))
     sections = (
-        Section("Where FedSPD-DP stands", standing(entries, seeds), grids=(behind_grid(entries),)),
+        Section("Where FedSPD-DP stands", standing(entries, seeds), grids=tuple(_defeats(entries).values())),
         Section("Accuracy against epsilon", charts=by_epsilon),
         Section("Accuracy against bytes uploaded", charts=by_bytes),
         Section("Leaderboard", (_about(central, seeds),), grids=(leaderboard(entries, central),)),
@@ -95,6 +118,11 @@ def by_situation(entries: Sequence[Entry], central: tuple[float, float]) -> tupl
     )
 
 
+def _defeats(entries: Sequence[Entry]) -> dict[str, Grid]:
+    """The table of lost duels by its file name; none without ours, since an empty one would read as victory."""
+    return {"behind": behind_grid(entries)} if has_ours(entries) else {}
+
+
 def behind_grid(entries: Sequence[Entry]) -> Grid:
     """Where another private method is ahead of ours."""
     columns = ("data", "takes part", "epsilon", "method", "ahead by, points", "more than one s.e.")
@@ -110,25 +138,6 @@ def behind_grid(entries: Sequence[Entry]) -> Grid:
         for found in behind(entries)
     )
     return Grid(f"Situations in which another method is ahead of {OURS}", columns, rows)
-
-
-def standing(entries: Sequence[Entry], seeds: int) -> tuple[str, ...]:
-    """The goal in words, and whether it is met."""
-    others = [e for e in entries if e.cell.method in PRIVATE and e.cell.method != OURS]
-    ahead = behind(entries)
-    clearly = [found for found in ahead if found.more_than_one_error]
-    admm = [e for e in others if e.cell.method == "DP-ADMM" and e.cell.participation == "20%"]
-    lost = [found for found in ahead if found.cell.method == "DP-ADMM" and found.cell.participation == "20%"]
-    if seeds == 1:
-        won = len(others) - len(ahead)
-        return (f"Of {len(others)} duels with another private method, {OURS} wins {won} (one seed: no errors).",)
-    return (
-        f"Of {len(others)} duels with another private method, {OURS} has the higher mean accuracy in "
-        f"{len(others) - len(ahead)}, is behind by no more than one standard error in {len(ahead) - len(clearly)} and "
-        f"by more in {len(clearly)} (differences paired over {seeds} seeds). Of as many duels between equals, one in "
-        f"six, about {len(others) / 6:.0f}, would be lost by more than a standard error.",
-        f"Against DP-ADMM at 20 % participation it is ahead in {len(admm) - len(lost)} of {len(admm)}.",
-    )
 
 
 def groups(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
@@ -152,7 +161,8 @@ def epsilon_charts(entries: Sequence[Entry], central: tuple[float, float], name:
         series = []
         for method in dict.fromkeys(e.cell.method for e in here):
             own = sorted((e for e in here if e.cell.method == method), key=lambda e: e.cell.epsilon)
-            series.append(_series(own[0].cell.label, [e.cell.epsilon for e in own], [e.accuracy for e in own]))
+            reached = [measured(e.accuracy, 2) for e in own]
+            series.append(banded(own[0].cell.label, [e.cell.epsilon for e in own], reached))
         title = f"{NAMES[deal]}, {SHARES[share]}" + (f": {name}" if name else "")
         references = (("central, no privacy", central[0]),)
         charts.append(
@@ -171,10 +181,7 @@ def bytes_charts(entries: Sequence[Entry], name: str = "") -> tuple[Chart, ...]:
     for deal, share in _places(entries):
         here = [e for e in entries if (e.cell.deal, e.cell.participation, e.cell.epsilon) == (deal, share, budget)]
         series = tuple(
-            _series(
-                e.cell.label, _megabytes(e), list(100 * np.array([r.history["test_accuracy"] for r in e.results]).T)
-            )
-            for e in here
+            banded(e.cell.label, _megabytes(e), [measured(value, 2) for value in _accuracy_by_round(e)]) for e in here
         )
         title = f"{NAMES[deal]}, {SHARES[share]}, epsilon {budget:g}" + (f": {name}" if name else "")
         charts.append(Chart(title, "MB uploaded by all clients", "test accuracy, %", series, markers=True))
@@ -189,11 +196,11 @@ def _row(entry: Entry) -> tuple[Cell, ...]:
         None if cell.epsilon == inf else cell.epsilon,
         cell.label,
         METHODS[name_of(cell.method)].guarantee,
-        _measured(entry.accuracy, 2),
-        _measured(entry.values("test_loss"), 4),
+        measured(entry.accuracy, 2),
+        measured(entry.values("test_loss"), 4),
         round(float(entry.values("bytes_uploaded").mean()) / 1e6, 3),
-        int(summary["rounds"]),
-        _measured(entry.values("wall_seconds"), 2),
+        summary.rounds,
+        measured(entry.values("wall_seconds"), 2),
         ", ".join(f"{name.partition('.')[2]} {value:.3g}" for name, value in entry.chosen.items()),
     )
 
@@ -207,20 +214,14 @@ def _about(central: tuple[float, float], seeds: int) -> str:
     )
 
 
-def _measured(values: np.ndarray, digits: int) -> Measured:
-    error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
-    return Measured(float(values.mean()), error, digits)
-
-
-def _series(name: str, x: Sequence[float], values: Sequence[np.ndarray]) -> Series:
-    cells = [_measured(value, 2) for value in values]
-    low, high = (tuple(c.value + sign * (c.error or 0.0) for c in cells) for sign in (-1, 1))
-    return Series(name, tuple(map(float, x)), tuple(c.value for c in cells), low, high)
+def _accuracy_by_round(entry: Entry) -> np.ndarray:
+    """Percent, (rounds, seeds)."""
+    return 100 * np.array([result.history["test_accuracy"] for result in entry.results]).T
 
 
 def _megabytes(entry: Entry) -> list[float]:
     summary, history = entry.results[0].summary, entry.results[0].history
-    a_reply = summary["bytes_uploaded"] / summary["uploads"]
+    a_reply = summary.bytes_uploaded / summary.uploads
     return (np.cumsum(history["participants"]) * a_reply / 1e6).tolist()
 
 

@@ -1,4 +1,4 @@
-"""Studies as people see them: tables as text, pages, folders; what was chosen and at what price is always said."""
+"""Studies as people see them: tables, pages, folders; what was chosen and at what price is always said."""
 
 import csv
 import io
@@ -9,28 +9,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from rich.console import Console
 
 from fedspd.algorithms import METHODS, label
 from fedspd.config import changed, parse
-from fedspd.report import Grid, Measured, folders_page, grid_terminal
-from fedspd.report.comparison import bytes_charts, epsilon_charts, leaderboard
+from fedspd.report import Measured, folders_page
 from fedspd.report.figures import draw, to_png
 from fedspd.report.page import Page
-from fedspd.report.reproduction import curves_grid, reproduction_page, study_charts
-from fedspd.report.study import StudyReport, comparison_study, reproduction_study, save_study
-from fedspd.report.text import grid_csv, grid_markdown
-from fedspd.studies import PROTOCOL, Reproduced, verdicts
-from fedspd.studies.compare import BY_RULE, OURS, Cell, Entry
+from fedspd.studies.compare import Cell, Entry, comparison_study
+from fedspd.studies.compare.page import bytes_charts, epsilon_charts, leaderboard
+from fedspd.studies.folder import StudyReport, save_study
+from fedspd.studies.lineup import BY_RULE, OURS
+from fedspd.studies.reproduce import Reproduced, reproduction_study, verdicts
+from fedspd.studies.reproduce.page import curves_grid, reproduction_page, study_charts
+from fedspd.studies.tuning import PROTOCOL
 from tests.studies.made import ROUNDS, SEEDS, entry, once, paper
 
 NOT_CHARGED = "not charged"
 CENTRAL = (84.62, 0.3326)
-letters = st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"], exclude_characters="\\")
-texts = st.text(letters | st.just("|"), max_size=12)
-numbers = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**12), 10**12)
 
 
 def entries() -> list[Entry]:
@@ -79,58 +74,6 @@ def saved(
 
 def rows_of(text: str) -> list[list[str]]:
     return list(csv.reader(io.StringIO(text)))
-
-
-def terminal(grid: Grid, width: int = 200) -> str:
-    console = Console(file=io.StringIO(), width=width)
-    console.print(grid_terminal(grid))
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
-
-
-@given(st.lists(st.tuples(texts, numbers, st.floats(-1e9, 1e9), st.none() | st.floats(0, 1e9)), max_size=5))
-@settings(deadline=None)
-def test_csv_gives_back_every_text_and_every_bit_of_every_number(rows: list[tuple]) -> None:
-    grid = Grid("t", ("name", "number", "mean"), tuple((a, b, Measured(c, d, 2)) for a, b, c, d in rows))
-    head, *found = rows_of(grid_csv(grid))
-    assert head == (["name", "number", "mean", "mean s.e."] if rows else ["name", "number", "mean"])
-    assert [(a, float(b), float(c), None if d == "" else float(d)) for a, b, c, d in found] == [
-        (a, float(b), c, d) for a, b, c, d in rows
-    ]
-
-
-def test_csv_has_a_second_column_for_errors_also_where_only_some_cells_are_measured() -> None:
-    grid = Grid("t", ("a", "b"), ((Measured(0.1, 0.02, 1), 3), (None, 4), ("text, with a comma", None)))
-    assert rows_of(grid_csv(grid)) == [
-        ["a", "a s.e.", "b"], ["0.1", "0.02", "3"], ["", "", "4"], ["text, with a comma", "", ""],
-    ]  # fmt: skip
-
-
-@given(st.lists(st.tuples(texts, texts), min_size=1, max_size=5))
-@settings(deadline=None)
-def test_a_markdown_table_gives_back_its_cells_whatever_they_hold(rows: list[tuple[str, str]]) -> None:
-    lines = grid_markdown(Grid("t", ("a", "b"), tuple(rows))).splitlines()
-    assert lines[:2] == ["| a | b |", "|---|---|"]
-    cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines[2:]]
-    assert [tuple(cell[1:-1].replace("\\|", "|") for cell in row) for row in cells] == rows
-
-
-def test_markdown_shows_means_with_their_errors_gaps_as_dashes_and_the_note_below() -> None:
-    grid = Grid("t", ("a", "b"), ((Measured(84.015, 0.062, 2), None), ("x|y", 7)), "And this.")
-    assert grid_markdown(grid) == "| a | b |\n|---|---|\n| 84.02 ± 0.06 | – |\n| x\\|y | 7 |\n\nAnd this.\n"
-
-
-def test_the_terminal_shows_the_same_numbers_the_title_and_the_note() -> None:
-    grid = Grid("Results", ("method", "accuracy"), (("a", Measured(84.015, 0.062, 2)), ("b", None)), "A note.")
-    shown = terminal(grid)
-    assert [line.split() for line in shown.splitlines()] == [
-        ["Results"], ["method", "accuracy"], ["a", "84.02", "±", "0.06"], ["b", "–"], ["A", "note."],
-    ]  # fmt: skip
-
-
-def test_the_terminal_shows_text_in_brackets_as_it_is() -> None:
-    shown = terminal(Grid("In [bold]", ("a [red]",), (("x [/] [green]y",),), "[dim]note"))
-    assert all(text in shown for text in ("In [bold]", "a [red]", "x [/] [green]y", "[dim]note"))
 
 
 def test_the_folder_of_a_reproduction_holds_page_report_tables_and_a_picture_of_every_panel(

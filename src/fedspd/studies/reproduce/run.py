@@ -11,7 +11,7 @@ from fedspd.config import Config, changed
 from fedspd.privacy import WHOLE_SHARD, ProvedPlan, PublishedPlan
 from fedspd.privacy.accounting import Gaussian, calibrate, spent
 from fedspd.studies.jobs import Result, run_all
-from fedspd.studies.study import Curve, Study
+from fedspd.studies.reproduce.plan import Curve, Study
 from fedspd.studies.tuning import TRIALS, tune
 
 PRIVACY_POINTS = 20  # rounds at which a total loss is evaluated

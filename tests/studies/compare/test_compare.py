@@ -13,18 +13,20 @@ from fedspd.assemble import Experiment, prepare_experiment
 from fedspd.config import Config
 from fedspd.errors import InputError
 from fedspd.privacy import ProvedPlan
-from fedspd.report.comparison import behind_grid, standing
 from fedspd.studies.compare import (
     BUDGETS,
     DEALS,
-    LOCAL_STEPS,
     PARTICIPATION,
     Cell,
     behind,
     cells,
+    comparison_study,
     configuration,
     count_runs,
+    standing,
 )
+from fedspd.studies.compare.page import behind_grid
+from fedspd.studies.compare.plan import LOCAL_STEPS
 from fedspd.studies.lineup import BY_RULE, CLAIMED, EVERYBODY, OPEN, OURS, PRIVATE, company, fits, name_of
 from fedspd.studies.tuning import GRIDS, POINTS, SEEDS, trials
 from tests.studies.made import entry
@@ -276,6 +278,23 @@ def test_the_standing_counts_every_duel_once() -> None:
 
 def test_the_standing_does_not_call_a_duel_won_in_which_ours_diverged() -> None:
     assert told(duel([0.8, None], [0.7, 0.7])) != (1, 1, 0, 0)
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_a_comparison_without_ours_says_so_and_nothing_of_duels(seeds: int) -> None:
+    """It once said that FedSPD-DP had won every duel of others."""
+    rivals = [entry(Cell("iid", "20%", 1.0, method), [0.8, 0.81][:seeds]) for method in ("DP-ADMM", "DP-SGD")]
+    (told,) = standing(rivals, seeds)
+    assert told == "FedSPD-DP is not among the methods that were compared, so there is no duel."
+    study = comparison_study(rivals, (84.0, 0.33), seeds)
+    shown = [grid.title for grid in (*study.told, *(grid for part in study.page.sections for grid in part.grids))]
+    assert not [title for title in shown if OURS in title], "an empty list of defeats reads as victory"
+    assert "behind" not in study.grids
+
+
+def test_a_rival_is_no_duel_of_ours_where_ours_was_not_run() -> None:
+    elsewhere = entry(Cell("iid", "full", 3.0, "DP-SGD"), [0.7, 0.71])
+    assert told([*duel([0.8, 0.82], [0.7, 0.73]), elsewhere]) == (1, 1, 0, 0)
 
 
 def test_with_one_seed_nothing_is_said_to_be_within_one_standard_error() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import pytest
 
 from fedspd import InputError, run
-from fedspd.studies.grid import SEED
-from fedspd.studies.rows import COLUMNS, Row, check_metric, row_of
-from fedspd.studies.sweep import AT_THE_END, Sweep, plan_sweep, run_sweep
+from fedspd.results import Convergence
+from fedspd.studies.sweep import Sweep, check_metric, plan_sweep, run_sweep
+from fedspd.studies.sweep.grid import SEED
+from fedspd.studies.sweep.plan import AT_THE_END
+from fedspd.studies.sweep.rows import COLUMNS, Row, row_of
 from tests.studies.made import TINY
 
 EPSILON, SCALE = "privacy.epsilon=1,3", "algorithm.step_scale=0.5,2"
@@ -179,10 +182,10 @@ def test_more_runs_than_anyone_can_want_are_refused_before_their_configurations_
 
 def test_a_number_that_is_not_finite_is_missing_and_types_are_those_of_the_columns() -> None:
     summary = run("proved", TINY).summary
-    row = row_of({**summary, "objective": nan, "epsilon": inf, "rounds": 2.0})
+    row = row_of(replace(summary, objective=nan, epsilon=inf, rounds=2.0))  # pyright: ignore[reportArgumentType]
     assert (row["objective"], row["epsilon"], row["criterion"]) == (None, None, None)
     assert all(value is None or type(value) is COLUMNS[name] for name, value in row.items())
-    measured = row_of({**summary, "convergence": {"criterion": 0.5, "bound": 1.0}})
+    measured = row_of(replace(summary, convergence=Convergence(0.5, 1.0, 0.25, {})))
     assert measured["criterion"] == 0.5
 
 

@@ -1,0 +1,53 @@
+"""What took long is kept in the user's cache folder, by a digest of all it depends on."""
+
+import hashlib
+import io
+import os
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedspd.results.files import write_whole
+
+
+def cache_folder(name: str) -> Path:
+    """Where things of one kind are kept for the next time."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedspd" / name
+
+
+def digest(*parts: bytes | memoryview) -> str:
+    """Of all parts in their order."""
+    made = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        made.update(part)
+    return made.hexdigest()
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Named arrays of one kind, by digest."""
+
+    kind: str
+
+    def read(self, key: str) -> dict[str, np.ndarray] | None:
+        """What was kept under a key; None where there is nothing, or where it is damaged."""
+        try:
+            content = self._path(key).read_bytes()
+            with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+                return {name: stored[name] for name in stored.files}
+        except (OSError, ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error):
+            return None
+
+    def write(self, key: str, arrays: Mapping[str, np.ndarray]) -> None:
+        """Keep arrays under a key; whoever reads meanwhile finds all of them or none."""
+        content = io.BytesIO()
+        np.savez(content, allow_pickle=False, **arrays)
+        self._path(key).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(self._path(key), content.getvalue())
+
+    def _path(self, key: str) -> Path:
+        return cache_folder(self.kind) / f"{key}.npz"

@@ -1,0 +1,70 @@
+"""Files that are there whole or not at all, and JSON that every program can read."""
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+
+def write_whole(path: Path, content: bytes, *, durable: bool = False, mode: int = 0o666) -> None:
+    """Put a file in its place at once; an earlier one is replaced.
+
+    Args:
+        path: where it goes; links are followed.
+        content: all of it.
+        durable: on the disk when this returns, its name included.
+        mode: of a new file, less what the umask forbids.
+
+    Guarantees:
+        Whenever the process ends, there is the old file or the new one, whole.
+        What goes wrong leaves nothing beside it.
+    """
+    place = path.resolve()
+    draft = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        with open(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, mode), "wb") as file:
+            file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        draft.replace(place)
+    except BaseException:
+        with suppress(OSError):  # it may never have been there
+            draft.unlink()
+        raise
+    if durable:
+        sync_folder(place.parent)
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Add a line to a file; when this returns, it is on the disk."""
+    with path.open("ab") as file:
+        file.write(line + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the names in a folder through to the disk."""
+    opened = os.open(folder, os.O_RDONLY)
+    os.fsync(opened)
+    os.close(opened)
+
+
+def to_json(value: Any) -> str:
+    """Strict JSON: what is not finite becomes null."""
+    return json.dumps(_plain(value), indent=2, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case Mapping():
+            return {key: _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case float() if not math.isfinite(value):
+            return None
+    return value

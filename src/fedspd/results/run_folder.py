@@ -1,0 +1,165 @@
+"""A run's folder on disk: complete or not there at all. Who writes it stands beside who reads it."""
+
+import json
+import os
+import platform
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedspd.errors import InputError
+from fedspd.results.files import to_json
+from fedspd.results.history import History, read_history
+from fedspd.results.summary import Summary, from_dict
+
+LIBRARIES = ("fedspd", "numpy", "dp-accounting", "scipy", "scikit-learn", "array-api-compat", "matplotlib")
+CONFIG, SUMMARY, ENVIRONMENT, HISTORY, MODEL = (
+    "config.toml", "summary.json", "environment.json", "history.csv", "model.npz",
+)  # fmt: skip
+RUN_FILES = (CONFIG, SUMMARY, ENVIRONMENT, HISTORY)
+"""What makes a folder a run's."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A run as its folder tells it, simulated or between real sites; its model is apart."""
+
+    summary: Summary
+    history: History
+    configuration: str  # TOML
+    environment: Mapping[str, Any]
+
+
+def write_run(
+    folder: Path, record: RunRecord, model: Mapping[str, np.ndarray], figures: Mapping[str, bytes] | None = None
+) -> None:
+    """Everything that is left of a run, but for its ledger."""
+    (folder / CONFIG).write_text(record.configuration, "utf-8")
+    (folder / SUMMARY).write_text(to_json(record.summary.to_dict()) + "\n", "utf-8")
+    (folder / ENVIRONMENT).write_text(to_json(record.environment) + "\n", "utf-8")
+    record.history.write(folder / HISTORY)
+    np.savez(folder / MODEL, allow_pickle=False, **model)
+    for name, image in (figures or {}).items():
+        (folder / f"{name}.png").write_bytes(image)
+
+
+def read_run(folder: Path) -> RunRecord:
+    """What `write_run` wrote, but for the model.
+
+    Raises:
+        InputError: a file is missing, cannot be read, or is of another version.
+    """
+    try:
+        return RunRecord(
+            summary=read_summary(folder),
+            history=read_history(folder / HISTORY),
+            configuration=(folder / CONFIG).read_text("utf-8"),
+            environment=_object(folder / ENVIRONMENT),
+        )
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"the files of a run must be as this version of fedspd run writes them, got those of {folder}: {error}"
+        ) from error
+
+
+def read_summary(folder: Path) -> Summary:
+    """The summary alone."""
+    return from_dict(_object(folder / SUMMARY))
+
+
+def read_model(folder: Path) -> dict[str, np.ndarray]:
+    """The arrays of `model.npz`: weights, average, columns, classes, and scaling where it was released."""
+    with np.load(folder / MODEL, allow_pickle=False) as stored:
+        return {name: stored[name] for name in stored.files}
+
+
+def environment() -> dict[str, Any]:
+    """What the numbers were computed with."""
+    from importlib.metadata import version  # loads the standard library's mail and network modules
+
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processors": os.cpu_count(),
+        "libraries": {name: version(name) for name in LIBRARIES},
+    }
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where a run will be written; refused at once if something is there already.
+
+    Args:
+        replaces: a folder that holds a file of this name may be replaced.
+    """
+
+    path: Path
+    replaces: str | None = None
+
+    def __post_init__(self) -> None:
+        obstacle = _obstacle(self.path, self.replaces)
+        if obstacle:
+            raise InputError(
+                f"the output folder must be new or empty, got {self.path}, {obstacle}; name another with --out."
+            )
+
+    @contextmanager
+    def staged(self) -> Iterator[Path]:
+        """A folder beside the target to write into; it takes the target's place at the end, or vanishes."""
+        target = self.path.resolve()
+        staging = target.with_name(f".{target.name}.{os.getpid()}")
+        made = [folder for folder in staging.parents if not folder.exists()]
+        staging.mkdir(parents=True)
+        try:
+            yield staging
+            if self.replaces and (target / self.replaces).exists():
+                _swap(staging, target)
+            else:
+                staging.replace(target)
+        except BaseException:
+            shutil.rmtree(staging, ignore_errors=True)
+            for folder in made:
+                with suppress(OSError):  # another run may have moved in
+                    folder.rmdir()
+            raise
+
+
+def _object(path: Path) -> Mapping[str, Any]:
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} must be JSON, got: {error}; make the run again.") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path} must hold an object, got {type(value).__name__}; make the run again.")
+    return value
+
+
+def _swap(staging: Path, target: Path) -> None:
+    """Put a new folder in the place of an old one, which goes away only when the new one is there."""
+    old = staging.with_name(f"{staging.name}.old")
+    target.replace(old)
+    staging.replace(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _obstacle(path: Path, replaces: str | None) -> str | None:
+    """Why a run cannot be written there, if it cannot."""
+    try:
+        if path.exists():
+            if not path.is_dir():
+                return "which is a file"
+            if path.samefile(Path.cwd()):
+                return "which is the current folder and would be replaced"
+            if any(path.iterdir()) and not (replaces and (path / replaces).exists()):
+                return f"which already holds {'a run' if (path / SUMMARY).exists() else 'files'}"
+        home = next(folder for folder in path.resolve().parents if folder.exists())
+        if not home.is_dir() or not os.access(home, os.W_OK):
+            return f"but {home} is no folder that can be written to"
+    except OSError as error:
+        return f"but: {error.strerror}"
+    return None

@@ -1,0 +1,96 @@
+"""A sweep: what is varied and what is not, checked before any run.
+
+No ledger is opened: a sweep is a simulation, and neither its runs nor a choice among them is charged.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from fedspd.config import Config, changed, load
+from fedspd.errors import InputError
+from fedspd.studies.jobs import program_digest
+from fedspd.studies.sweep.grid import SEED, Axis, parse_grid, points
+
+MOST = 1_000_000  # runs
+AT_THE_END = {
+    "metrics.lagrangian": False, "metrics.criterion": False, "metrics.spent_every_round": False,
+    "metrics.objective_every": 1_000_000,
+}  # fmt: skip
+"""A sweep keeps what its runs end with, so nothing costly is measured on the way unless it is set."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is varied, and what is not."""
+
+    bases: tuple[Config, ...]  # one for each point, in the order of the tables
+    axes: tuple[Axis, ...]
+    seeds: range
+
+    @cached_property
+    def points(self) -> list[dict[str, Any]]:
+        """Every combination of values, in the order of the tables."""
+        return points(self.axes)
+
+    @cached_property
+    def configs(self) -> list[Config]:
+        """One run for each point and seed; the seed changes fastest."""
+        return [changed(base, {SEED: seed}) for base in self.bases for seed in self.seeds]
+
+    def declared(self) -> dict[str, Any]:
+        """What it is, ready for TOML: it decides whether a folder can be continued."""
+        return {
+            "program": program_digest(),
+            "seeds": [self.seeds[0], self.seeds[-1]],
+            "grid": {axis.name: list(axis.values) for axis in self.axes},
+            "fixed": self._fixed(),
+        }
+
+    def _fixed(self) -> dict[str, Any]:
+        """What is not varied; the settings of a method are its own, so where methods are varied these are, too."""
+        varied = {SEED, *(axis.name for axis in self.axes)}
+        return {
+            section: {key: value for key, value in keys.items() if f"{section}.{key}" not in varied}
+            for section, keys in self.bases[0].to_dict().items()
+            if not (section == "algorithm" and "algorithm.name" in varied)
+        }
+
+
+def plan_sweep(
+    source: str | Path, grids: Sequence[str], seeds: int, first: int | None, overrides: Mapping[str, Any]
+) -> Sweep:
+    """Read the configuration and the grids, and check every run's configuration before any work.
+
+    Args:
+        source: a preset or a TOML file.
+        grids: one text per varied setting, see `parse_grid`.
+        seeds: runs of every point.
+        first: the first seed; None: that of the configuration.
+        overrides: settings to change for all runs, by "section.key".
+    """
+    typed = parse_grid(grids)
+    for axis in typed:
+        if axis.name in overrides:
+            raise InputError(f"a setting is fixed or varied, got both --set and --grid for {axis.name}; leave one out.")
+    runs = seeds * prod(len(axis.values) for axis in typed)
+    if runs > MOST:
+        raise InputError(f"a sweep has at most {MOST} runs, got {runs}; take fewer values or seeds.")
+    bases = [load(source, {**overrides, **point}, where_read=AT_THE_END) for point in points(typed)]
+    axes = tuple(_as_held(axis, bases) for axis in typed)
+    begin = bases[0].run.seed if first is None else first
+    return Sweep(tuple(bases), axes, range(begin, begin + seeds))
+
+
+def _as_held(axis: Axis, bases: Sequence[Config]) -> Axis:
+    """The axis with its values as configurations hold them."""
+    section, _, key = axis.name.partition(".")
+    held = tuple(dict.fromkeys(base.section(section)[key] for base in bases))
+    if len(held) < len(axis.values):
+        raise InputError(
+            f"the values of a grid must differ, got {', '.join(map(str, axis.values))} for {axis.name}; leave one out."
+        )
+    return replace(axis, values=held)
