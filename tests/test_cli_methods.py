@@ -11,17 +11,16 @@ import pytest
 from rich.console import Console
 
 import fedspd
-from fedspd.algorithms import METHODS, Method, label
-from fedspd.algorithms.registry import Printed
+from fedspd.algorithms import METHODS, Card, Printed, label
 from fedspd.cli.methods import claims_grid, updates_grid
 from fedspd.report import Grid, grid_terminal, run_figure, summary_table
 from fedspd.report.runs import runs_page
 from tests.command import Finished, run_all
-from tests.studies.test_methods import settings
+from tests.support.small_runs import small_run
 from tests.test_docs import table
 
 every_method = pytest.mark.parametrize("name", METHODS)
-RECONSTRUCTIONS = [name for name, method in METHODS.items() if method.reconstruction]
+RECONSTRUCTIONS = [name for name, method in METHODS.items() if method.card.reconstruction]
 CASES = {
     "all": ("methods",),
     "all as json": ("methods", "--json"),
@@ -43,7 +42,7 @@ def test_a_label_says_reconstruction_of_what_is_one_and_of_nothing_else() -> Non
 
 @pytest.mark.parametrize("name", RECONSTRUCTIONS)
 def test_a_run_of_a_reconstruction_is_called_one_in_the_terminal_the_figure_and_the_page(name: str) -> None:
-    finished = fedspd.run(settings(name))
+    finished = fedspd.run(small_run(name))
     console = Console(file=StringIO(), width=120)
     console.print(summary_table(finished.summary))
     assert isinstance(console.file, StringIO)
@@ -60,7 +59,7 @@ def test_a_run_of_a_reconstruction_is_called_one_in_the_terminal_the_figure_and_
 def test_the_page_on_comparing_has_the_table_of_all_methods() -> None:
     page = "docs/how-to/compare-methods.md"
     rows = [
-        [name, label(name), one.noise, "yes" if one.partial else "no", one.guarantee, one.caveat or "–"]
+        [name, label(name), one.noise, "no" if one.needs.everybody else "yes", one.guarantee, one.card.caveat or "–"]
         for name, one in METHODS.items()
     ]
     lines = [f"| `{name}` | {' | '.join(rest)} |" for name, *rest in rows]
@@ -111,32 +110,37 @@ def test_what_table_1_prints_otherwise_stands_in_brackets() -> None:
 @every_method
 def test_the_command_says_all_about_one_method(name: str, done: dict[str, Finished]) -> None:
     shown, method = squeezed(done[name].out), METHODS[name]
-    for field in fields(Method):
-        value = getattr(method, field.name)
+    assert method.guarantee in shown
+    for key in fields(method.settings):
+        assert squeezed(f"{key.name.replace('_', ' ')}: {key.metadata['doc']}") in shown
+    for field in fields(Card):
+        value = getattr(method.card, field.name)
         assert field.name.replace("_", "") in shown
         if isinstance(value, str):
             assert squeezed(value) in shown, field.name
-    assert f"reconstruction{'yes' if method.reconstruction else 'no'}" in shown
+    assert f"reconstruction{'yes' if method.card.reconstruction else 'no'}" in shown
 
 
 def test_json_holds_every_field_of_every_method(done: dict[str, Finished]) -> None:
     listed = json.loads(done["all as json"].out)["methods"]
     assert [one["name"] for one in listed] == list(METHODS)
     for name, one in zip(METHODS, listed, strict=True):
-        values: dict[str, Any] = {key: value for key, value in one.items() if key != "name"}
+        values: dict[str, Any] = {field.name: one[field.name] for field in fields(Card)}
         values["printed"] = None if one["printed"] is None else Printed(**one["printed"])
-        assert Method(**values) == METHODS[name]
+        assert Card(**values) == METHODS[name].card
+        assert (one["guarantee"], one["noise"]) == (METHODS[name].guarantee, METHODS[name].noise)
+        assert one["settings"].keys() == METHODS[name].keys
         assert json.loads(done[f"{name} as json"].out) == one
 
 
 @pytest.mark.parametrize("name", ["wrong", "far off"])
 def test_an_unknown_method_is_one_sentence_with_the_nearest_name(name: str, done: dict[str, Finished]) -> None:
     assert (done[name].code, done[name].out) == (2, "")
-    sentence = r"fedspd: the method must be one that fedspd methods lists, got '.+'; did you mean '(.+)'\?\n"
+    start = "fedspd: the method must be one that fedspd methods lists, got "
+    sentence = rf"{start}'.+'; (did you mean 'dp-admm'\?|known are fedspd, .*)\n"
     found = re.fullmatch(sentence, done[name].err)
     assert found
-    assert found[1] in METHODS
-    assert name == "far off" or found[1] == "dp-admm"
+    assert found[1].startswith("did" if name == "wrong" else "known")
 
 
 def test_help_shows_examples(done: dict[str, Finished]) -> None:

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fedspd.algorithms import METHODS
 from fedspd.config import Config, parse
 from fedspd.report import folders_page
 from fedspd.studies.compare import Cell, cells, configuration
-from fedspd.studies.compare.plan import LIMITED
 from fedspd.studies.jobs import keep, run_key
 from fedspd.studies.lineup import BY_RULE, CLAIMED, EVERYBODY, OPEN, PRIVATE
 from fedspd.studies.tuning import POINTS, PROTOCOL, SEEDS, Grid, trials
@@ -67,7 +67,7 @@ SITE = {"page.json": '{"title": "My site"}', "index.html": "<p>Years of work</p>
 
 def grid_of(cell: Cell) -> Grid:
     name = configuration(cell).algorithm.name
-    return LIMITED[name]
+    return METHODS[name].board_grid or METHODS[name].grid
 
 
 def write_trials(cache: Path) -> None:

@@ -73,7 +73,11 @@ def test_there_are_presets_and_every_one_parses() -> None:
 def test_the_published_preset_is_the_papers_setup() -> None:
     config = load("published")
     assert (config.partition.clients, config.run.participants, config.run.rounds) == (100, 20, 100)
-    assert (config.algorithm.local_steps, config.algorithm.batch_size, config.algorithm.penalty) == (5, 10, 20.0)
+    assert (
+        config.algorithm.settings.local_steps,
+        config.algorithm.settings.batch_size,
+        config.algorithm.settings.penalty,
+    ) == (5, 10, 20.0)
     assert (config.privacy.epsilon, config.privacy.budget, config.privacy.delta) == (1.0, "total", 1e-4)
     assert (config.problem.regularizer, config.problem.strength) == ("l1", 0.01)
 

@@ -3,9 +3,9 @@
 import inspect
 import re
 from collections import defaultdict
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import cache
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +13,11 @@ import pytest
 from fedspd import InputError
 from fedspd.algorithms import METHODS, Method
 from fedspd.algorithms.base import draws_shape
-from fedspd.algorithms.registry import EXACT, ONE_GD, ONE_SGD, SEVERAL, Printed
+from fedspd.algorithms.card import EXACT, ONE_GD, ONE_SGD, SEVERAL, Printed
 from fedspd.assemble import Experiment, prepare_experiment
+from fedspd.audit.replay import Shard, hides_state
 from fedspd.typing import Batches
-from tests.algorithms.neighbors import Shard, hides_state
-from tests.studies.test_methods import NEEDED, settings
+from tests.support.small_runs import small_run
 
 every_method = pytest.mark.parametrize("name", METHODS)
 LAWS = {"gaussian": "Gaussian", "laplace": "spherical Laplace"}
@@ -45,7 +45,7 @@ WORDS = {
 
 @cache
 def built(name: str) -> Experiment:
-    return prepare_experiment(settings(name))
+    return prepare_experiment(small_run(name))
 
 
 def module(name: str) -> Any:
@@ -53,12 +53,9 @@ def module(name: str) -> Any:
     return inspect.getmodule(type(built(name).simulation.algorithm))
 
 
-def refused(name: str, batch_size: int | None = None, **changes: Any) -> bool:
-    config = settings(name, **changes)
-    if batch_size is not None:
-        config = replace(config, algorithm=replace(config.algorithm, batch_size=batch_size))
+def refused(name: str, **changes: Any) -> bool:
     try:
-        prepare_experiment(config)
+        prepare_experiment(small_run(name, **changes))
     except InputError:
         return True
     return False
@@ -70,12 +67,12 @@ def refused(name: str, batch_size: int | None = None, **changes: Any) -> bool:
 @every_method
 def test_guarantee_and_neighbors_are_those_of_the_plan_that_is_built(name: str) -> None:
     plan = built(name).plan
-    assert (plan.guarantee, plan.relation) == (METHODS[name].guarantee, METHODS[name].relation)
+    assert (plan.guarantee, plan.relation) == (METHODS[name].guarantee, "replace-one")
 
 
 @every_method
 def test_only_what_is_not_proved_though_private_has_a_reason_why(name: str) -> None:
-    assert bool(METHODS[name].caveat) == (METHODS[name].guarantee == "as published")
+    assert bool(METHODS[name].card.caveat) == (METHODS[name].guarantee == "as published")
 
 
 @every_method
@@ -96,13 +93,12 @@ def test_un_noised_state_is_named_exactly_where_the_code_declares_it(name: str) 
     alike = shard.batches(np.arange(4 * steps).reshape(steps, 4))
     batches = Batches(*(np.repeat(part, clients, axis=0) for part in alike))
     _, kept = algorithm.query(algorithm.broadcast(server, 1), client, batches)
-    assert bool(METHODS[name].private_state) == (hides_state(client) or hides_state(kept))
+    assert bool(METHODS[name].card.private_state) == (hides_state(client) or hides_state(kept))
 
 
 @every_method
 def test_part_of_the_clients_is_accepted_exactly_where_the_table_says_so(name: str) -> None:
-    assert (NEEDED[name].get("run.participants") == 10) != METHODS[name].partial
-    assert refused(name, run__participants=9) != METHODS[name].partial
+    assert refused(name, run__participants=9) == METHODS[name].needs.everybody
     assert not refused(name, run__participants=10)
 
 
@@ -118,7 +114,7 @@ def test_several_local_steps_are_accepted_exactly_where_the_table_says_so(name: 
 def test_a_step_along_all_records_takes_no_batches(name: str) -> None:
     """SGD is what draws a batch; a method whose steps are called GD, or exact, uses the whole shard."""
     stochastic = METHODS[name].local_updates in (SEVERAL, ONE_SGD)
-    assert refused(name, batch_size=10, algorithm__local_steps=1) != stochastic
+    assert refused(name, algorithm__batch_size=10) != stochastic
 
 
 @every_method
@@ -137,17 +133,20 @@ def test_a_regularizer_with_a_kink_is_accepted_exactly_where_the_table_says_so(n
 
 def row_of(method: Method) -> str:
     """The name of a method's row in Table 1."""
-    (found,) = [row for row in sorted(TABLE_1, key=len) if re.match(rf"{row}(?![\w-])", method.title)]
+    (found,) = [row for row in sorted(TABLE_1, key=len) if re.match(rf"{row}(?![\w-])", method.card.title)]
     return found
 
 
 @every_method
 def test_what_table_1_prints_stands_in_the_table_word_by_word(name: str) -> None:
     method = METHODS[name]
-    assert (method.printed is not None) == (method.table_1 and name not in CITED_BESIDE_IT)
-    if method.printed is not None:
-        assert method.printed == Printed(*(WORDS[word] for word in TABLE_1[row_of(method)]))  # pyright: ignore
-        assert method.local_updates in (method.printed.local_updates, EXACT), "it calls exact minimizers a step too"
+    listed = method.card.table_1 is not None
+    assert (method.card.printed is not None) == (listed and name not in CITED_BESIDE_IT)
+    if method.card.printed is not None:
+        assert method.card.printed == Printed(*(WORDS[word] for word in TABLE_1[row_of(method)]))  # pyright: ignore
+        assert method.local_updates in (method.card.printed.local_updates, EXACT), (
+            "it calls exact minimizers a step too"
+        )
 
 
 def test_ours_come_first_then_table_1_in_its_order_then_rivals_and_last_what_has_no_privacy() -> None:
@@ -156,10 +155,10 @@ def test_ours_come_first_then_table_1_in_its_order_then_rivals_and_last_what_has
     for method in METHODS.values():
         if method.guarantee == "none":
             places.append(len(printed) + 2)
-        elif method.printed is not None:
+        elif method.card.printed is not None:
             places.append(printed.index(row_of(method)))
         else:
-            places.append(len(printed) + (0 if method.table_1 else 1))
+            places.append(len(printed) + (1 if method.card.table_1 is None else 0))
     assert places == sorted(places)
 
 
@@ -171,7 +170,7 @@ def test_a_file_speaks_of_a_reconstruction_exactly_where_one_of_its_methods_is_o
     for name in METHODS:
         text = module(name).__doc__
         told[text] = "reconstruction" in text.lower()
-        listed[text] |= METHODS[name].reconstruction
+        listed[text] |= METHODS[name].card.reconstruction
     assert told == listed
 
 
@@ -186,18 +185,17 @@ def test_a_file_says_where_its_method_comes_from_what_it_releases_and_what_it_cl
 @every_method
 def test_every_entry_is_complete_and_says_how_far_its_text_can_be_trusted(name: str) -> None:
     method = METHODS[name]
-    hints = get_type_hints(Method)
-    assert method.guarantee in get_args(hints["guarantee"])
-    assert method.noise in get_args(hints["noise"])
-    assert all([method.title, method.released, method.objective])
-    assert re.search(r"\b(19|20)\d\d\b", method.citation)
-    assert re.fullmatch(r"(high|medium|low): .+", method.confidence)
-    assert not (method.reconstruction and method.confidence.startswith("high"))
-    assert method.reconstruction or not method.confidence.startswith("low")
-    assert method.claimed.endswith(".")
-    assert (method.proved != "") == (method.guarantee == "proved")
-    assert not method.proved or method.proved.endswith(".")
+    card = method.card
+    assert method.guarantee in ("proved", "as published", "none")
+    assert all([card.title, card.released])
+    assert re.search(r"\b(19|20)\d\d\b", card.citation)
+    assert re.fullmatch(r"(high|medium|low): .+", card.confidence)
+    assert not (card.reconstruction and card.confidence.startswith("high"))
+    assert card.reconstruction or not card.confidence.startswith("low")
+    assert card.claimed.endswith(".")
+    assert (card.proved != "") == (method.guarantee == "proved")
+    assert not card.proved or card.proved.endswith(".")
 
 
 def test_no_two_methods_have_the_same_title() -> None:
-    assert len({method.title for method in METHODS.values()}) == len(METHODS)
+    assert len({method.card.title for method in METHODS.values()}) == len(METHODS)

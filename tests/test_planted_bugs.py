@@ -27,14 +27,15 @@ from fedspd.algorithms.methods.multi_step_dp_admm import MultiStepDPADMM
 from fedspd.algorithms.methods.private_admm import PrivateADMM
 from fedspd.algorithms.parts.network import Network
 from fedspd.algorithms.parts.step_sizes import Constant
+from fedspd.audit.replay import Shard, replay, unit_draws
 from fedspd.engine import simulate, stream
 from fedspd.engine.round import play
-from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling, gaussian, plan_proved
+from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling, plan_proved
 from fedspd.privacy.accounting import FixedSize, spent
+from fedspd.privacy.mechanism import gaussian
 from fedspd.problem import Objective, Softmax, Unregularized
 from fedspd.typing import Query, Release
 from tests.algorithms.contract_methods import small_run, whole_shard
-from tests.algorithms.neighbors import Shard, replay, unit_draws
 from tests.algorithms.test_ftrl import banded, differences
 from tests.algorithms.test_ftrl import method as ftrl
 from tests.algorithms.test_objective_noise import DeterminantForgotten, HalfTheSensitivity, OneShot, worst_loss

@@ -2,7 +2,7 @@
 only."""
 
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,8 @@ class Array(Protocol):
 
 
 State = TypeVar("State")
+Law = Literal["gaussian", "laplace"]
+"""Of noise: normals, or density falling with the L2 norm of a whole matrix, for pure privacy."""
 
 
 class Query(NamedTuple):
@@ -53,7 +55,7 @@ class Argmin(NamedTuple):
 class Release(NamedTuple):
     """A query with noise on it, free to be sent.
 
-    Made by `privacy.mechanism` in a simulation and by `privacy.exact.exact_gaussian` at a real client.
+    Made by `engine.release` alone.
     """
 
     value: Array

@@ -13,6 +13,7 @@ from fedspd.algorithms.methods.fedavg import FedAvg
 from fedspd.algorithms.methods.fedpd import FedPD
 from fedspd.algorithms.methods.fedspd import FedSPD
 from fedspd.algorithms.parts.step_sizes import Constant, SquareRoot
+from fedspd.audit.replay import Shard, replay
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.draws import NOBODY
 from fedspd.engine.numpy_engine import draw
@@ -22,7 +23,6 @@ from fedspd.errors import InputError
 from fedspd.privacy import WITHOUT_REPLACEMENT, PublishedPlan
 from fedspd.problem import L1, LeastSquares, Objective, Softmax, Unregularized
 from tests.algorithms import plain_baselines as plain
-from tests.algorithms.neighbors import Shard, replay
 from tests.algorithms.plain_baselines import Participation, Round
 from tests.algorithms.test_fedspd_published import COLUMNS, small_problem
 

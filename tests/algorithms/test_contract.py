@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedspd.algorithms
+from fedspd.audit.replay import Shard, hides_state, only, releases, replay, stirred
 from fedspd.engine import simulate
 from fedspd.engine.round import play
-from fedspd.privacy import MECHANISMS, plan_proved
+from fedspd.privacy import plan_proved
+from fedspd.privacy.mechanism import MECHANISMS
 from fedspd.problem import LeastSquares, Loss, Objective, Unregularized
 from fedspd.typing import Release
 from tests.algorithms.contract_methods import (
@@ -26,7 +28,6 @@ from tests.algorithms.contract_methods import (
     small_run,
     whole_shard,
 )
-from tests.algorithms.neighbors import Shard, hides_state, only, releases, replay, stirred
 from tests.algorithms.test_contract_legs import Inputs
 from tests.algorithms.test_fedspd import bounded, random_shard
 from tests.algorithms.test_fedspd_published import small_problem

@@ -9,12 +9,12 @@ import pytest
 from array_api_compat import array_namespace
 
 from fedspd.algorithms.base import draws_shape
+from fedspd.audit.replay import same, told_by
 from fedspd.engine.client_tables import gather
 from fedspd.engine.round import play
-from fedspd.privacy import MECHANISMS
+from fedspd.privacy.mechanism import MECHANISMS
 from fedspd.typing import Argmin, Batches, Query, Release
 from tests.algorithms.contract_methods import EXACT, METHODS, Setting, every_method, light, seeds
-from tests.algorithms.neighbors import same, told_by
 
 COLUMNS = 3
 

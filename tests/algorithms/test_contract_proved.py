@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedspd.audit.replay import Found, Shard, replay, unit_draws
 from fedspd.engine import draws
 from fedspd.privacy.accounting.events import relative_distances
 from fedspd.problem import Loss, Objective, Regularizer, Softmax, Unregularized
@@ -19,7 +20,6 @@ from tests.algorithms.contract_methods import (
     Setting,
     relations,
 )
-from tests.algorithms.neighbors import Found, Shard, replay, unit_draws
 from tests.algorithms.test_fedspd import random_shard
 
 COLUMNS, RECORDS, ROUNDS = 3, 24, 5

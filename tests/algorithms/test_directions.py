@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from fedspd.algorithms.base import PerturbsObjective
 from fedspd.algorithms.parts.objective_noise import TWO_RECORDS, perturbed_minimum
 from fedspd.assemble import prepare_experiment
+from fedspd.audit.replay import Shard
 from fedspd.engine import simulate
 from fedspd.privacy import WHOLE_SHARD, ProvedPlan, RecordSampling, plan_proved
 from fedspd.privacy.accounting import Laplace
 from fedspd.problem import FlippedLabels, LeastSquares, Loss, Objective, Softmax, SquaredHinge, SquaredL2
 from tests.algorithms.contract_methods import METHODS, Setting, small_run, whole_shard
-from tests.algorithms.neighbors import Shard
 from tests.algorithms.test_fedspd import random_shard
 from tests.algorithms.test_fedspd_published import small_problem
-from tests.studies.test_methods import settings as configured
+from tests.support.small_runs import small_run as configured
 
 COLUMNS = 3
 LOSSES: list[Loss] = [Softmax(2), LeastSquares(), SquaredHinge(), FlippedLabels(0.2)]

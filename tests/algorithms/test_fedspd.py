@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 
 from fedspd.algorithms.methods.fedspd import FedSPD
 from fedspd.algorithms.methods.fedspd_published import FedSPDPublished
+from fedspd.audit.replay import Shard, replay
 from fedspd.errors import InputError
 from fedspd.privacy import PaperFormulas
 from fedspd.problem import (
@@ -25,7 +26,6 @@ from fedspd.problem import (
     SquaredL2,
     Unregularized,
 )
-from tests.algorithms.neighbors import Shard, replay
 
 COLUMNS = 3
 REGULARIZERS: list[Regularizer] = [Unregularized(), L1(0.3), SquaredL2(0.5), GroupL1(0.2), Box(0.4)]

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from fedspd.algorithms.methods.dp_ftrl import DPFTRL
 from fedspd.algorithms.methods.noisy_prox_gd import NoisyProximalGradient
 from fedspd.algorithms.parts.step_sizes import Constant
+from fedspd.audit.replay import Shard, wherever
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.spending import Spending
 from fedspd.privacy import WHOLE_SHARD, RecordSampling, plan_proved
 from fedspd.privacy.accounting import Gaussian, spent
 from fedspd.problem import L1, Objective, Softmax, Unregularized
 from tests.algorithms.contract_methods import small_run
-from tests.algorithms.neighbors import Shard, wherever
 from tests.algorithms.test_fedspd import random_shard
 from tests.algorithms.test_fedspd_published import small_problem
 

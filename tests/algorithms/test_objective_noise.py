@@ -15,12 +15,12 @@ from fedspd.algorithms.methods.one_shot import OneShot
 from fedspd.algorithms.parts.network import Network
 from fedspd.algorithms.parts.objective_noise import determinant_loss, perturbed_minimum
 from fedspd.algorithms.parts.topology import Topology
+from fedspd.audit.replay import Shard, wherever
 from fedspd.engine import draws
 from fedspd.engine.client_tables import gather, heard
 from fedspd.problem import FlippedLabels, LeastSquares, Loss, Objective, Regularizer, Softmax, SquaredL2, Unregularized
 from fedspd.typing import Argmin
 from tests.algorithms.contract_methods import CONSENSUS, LOSSES, METHODS, PROVED, Setting
-from tests.algorithms.neighbors import Shard, wherever
 from tests.algorithms.test_fedspd import bounded, random_shard
 
 COLUMNS, MULTIPLIER = 3, 1.0

@@ -69,7 +69,7 @@ def simulated(made: Federation) -> np.ndarray:
     agreed = agree(config, shards.holdings, features.shape[1], len(schema.classes))
     simulation = Simulation(
         shards, Table(features, labels, (*schema.columns, "bias"), schema.classes), agreed.algorithm, agreed.plan,
-        config.algorithm.batch_size, config.run.participants, agreed.rounds, config.run.seed, lagrangian=False,
+        config.algorithm.work.batch_size, config.run.participants, agreed.rounds, config.run.seed, lagrangian=False,
         same_participants=config.run.selection == "fixed",
     )  # fmt: skip
     return simulate(simulation, drawn=lambda round, chosen: sites_draws(simulation, round, chosen)).weights

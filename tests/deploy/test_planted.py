@@ -16,12 +16,13 @@ import pytest
 from fedspd.deploy.protocol import messages
 from fedspd.deploy.server.run import Server
 from fedspd.deploy.site import client as client_module
-from fedspd.deploy.site import local
 from fedspd.deploy.site.client import Client
 from fedspd.deploy.site.spending import EnteredRun, Spending
 from fedspd.deploy.site.store import Store, Stored
+from fedspd.engine import release as door
 from fedspd.engine import stream
-from fedspd.privacy import exact_gaussian, gaussian
+from fedspd.privacy.exact import exact_gaussian
+from fedspd.privacy.mechanism import gaussian
 from fedspd.typing import Query, Release
 from tests.deploy.sites import Federation, ask, federation
 from tests.deploy.test_client import die, in_a_process_that_is_killed
@@ -88,7 +89,7 @@ def released_without_a_charge(kind: type[Client]) -> bool:
 def noise_cancels(mechanism: Callable[[Query, float], Release]) -> bool:
     """Do two requests for one round, with weights that hardly differ, tell what their queries differ by?"""
     with pytest.MonkeyPatch.context() as patch, site(**DP_SGD) as made:
-        patch.setattr(local, "exact_gaussian", mechanism)
+        patch.setattr(door, "exact_gaussian", mechanism)
         terms = made.enter()
         first, second = (made.tell(0, ask(terms, weights=weights)).upload for weights in (0.0, 1e-9))
         return bool(np.abs(first - second).max() < 1e-8)

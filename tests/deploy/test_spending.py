@@ -12,11 +12,11 @@ import pytest
 
 from fedspd.deploy.protocol.messages import Close, Closed, Enter, Hello, Measure, Refused, Reply
 from fedspd.deploy.setup.join import join
-from fedspd.deploy.site import local
 from fedspd.deploy.site.records import Records
 from fedspd.deploy.site.respond import respond
 from fedspd.deploy.site.spending import Session, Spending
 from fedspd.deploy.site.store import Store
+from fedspd.engine import release as door
 from fedspd.errors import InputError
 from fedspd.privacy.ledger import Ledger
 from tests.deploy.sites import Federation, ask, federation, measure, play
@@ -334,7 +334,7 @@ def test_a_missing_library_is_found_before_anything_is_charged(tmp_path: Path, m
     def missing(*_: Any) -> Any:
         raise ModuleNotFoundError("No module named 'opendp'")
 
-    monkeypatch.setattr(local, "exact_gaussian", missing)
+    monkeypatch.setattr(door, "exact_gaussian", missing)
     answer = made.tell(0, Enter(made.terms().text))
     assert answer == SEE_LOG
     assert made.charges() == 0

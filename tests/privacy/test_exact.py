@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 from fedspd.errors import InputError
-from fedspd.privacy import exact_gaussian, gaussian
+from fedspd.privacy.exact import exact_gaussian
+from fedspd.privacy.mechanism import gaussian
 from fedspd.typing import Query
 
 pytest.importorskip("opendp")
@@ -138,7 +139,9 @@ def in_a_new_process(program: str) -> str:
 
 
 def test_a_client_does_not_wait_for_the_parts_of_opendp_that_it_does_not_use() -> None:
-    program = "import numpy as np, sys; from fedspd.privacy import exact_gaussian; from fedspd.typing import Query\n"
+    program = (
+        "import numpy as np, sys; from fedspd.privacy.exact import exact_gaussian; from fedspd.typing import Query\n"
+    )
     program += "assert 'opendp' not in sys.modules\n"
     program += "exact_gaussian(Query(np.zeros((1, 1)), np.zeros(1)), 1.0); print('opendp.extras' in sys.modules)"
     assert in_a_new_process(program) == "False\n"
@@ -149,7 +152,7 @@ def test_without_opendp_the_remedy_is_named() -> None:
 import sys
 import numpy as np
 from fedspd.errors import InputError
-from fedspd.privacy import exact_gaussian
+from fedspd.privacy.exact import exact_gaussian
 from fedspd.typing import Query
 
 sys.path[:] = [folder for folder in sys.path if "site-packages" not in folder]

@@ -6,7 +6,7 @@ from scipy import stats
 
 from fedspd.engine import stream
 from fedspd.engine.draws import unit_noise
-from fedspd.privacy import MECHANISMS, gaussian, laplace, randomized_response
+from fedspd.privacy.mechanism import MECHANISMS, gaussian, laplace, randomized_response
 from fedspd.typing import Argmin, Query
 from tests.engine.test_draws import spherical
 

@@ -49,7 +49,8 @@ STEEP = tiny(algorithm__name="dp-sgd")
 UNSTABLE = load(
     "published",
     {
-        "algorithm.name": "fedavg", "problem.loss": "least-squares", "problem.clip_norm": inf, "partition.clients": 4,
+        "algorithm.name": "fedavg", "algorithm.inverse_step": 0.1, "problem.loss": "least-squares",
+        "problem.clip_norm": inf, "partition.clients": 4,
         "run.participants": 4, "run.rounds": 3, "algorithm.local_steps": 60, "metrics.criterion": False,
     },
     absent=["algorithm.batch_size"],

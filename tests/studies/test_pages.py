@@ -303,7 +303,7 @@ def test_a_reconstruction_is_called_one_in_every_table_and_figure_of_a_study(rep
     """As curve, as rival in a claim, and in the words beside it."""
     reached: dict[str, list[float | None]] = {"DP-FedAvg": [0.85, 0.86], OURS: [0.84, 0.842]}
     compared = [entry(Cell("iid", "full", 1.0, method), values) for method, values in reached.items()]
-    titles = "|".join(method.title for method in METHODS.values() if method.reconstruction)
+    titles = "|".join(method.card.title for method in METHODS.values() if method.card.reconstruction)
     bare = re.compile(rf"({titles})(?!( as published)? \(reconstruction\))")
     for study in (reproduction, comparison_study(compared, CENTRAL, 2)):
         grids = [*study.grids.values(), *study.told, *study.data.values()]

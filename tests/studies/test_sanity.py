@@ -12,14 +12,14 @@ from fedspd.assemble import prepare_experiment
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.numpy_engine import Draws, draw
 from fedspd.privacy import PublishedPlan
-from tests.studies.test_methods import settings
+from tests.support.small_runs import small_run
 
 PRIVATE = [name for name, method in METHODS.items() if method.guarantee != "none"]
 every_private_method = pytest.mark.parametrize("name", PRIVATE)
 
 
 def prepared(name: str, **changes: Any) -> Simulation:
-    config = settings(name, metrics__lagrangian=False, metrics__spent_every_round=False, **changes)
+    config = small_run(name, metrics__lagrangian=False, metrics__spent_every_round=False, **changes)
     return replace(prepare_experiment(config).simulation, objective_every=0)
 
 
@@ -61,12 +61,12 @@ def test_with_budgets_going_to_infinity_a_method_approaches_its_non_private_self
 
 @every_private_method
 def test_with_budgets_going_to_zero_no_method_beats_the_majority_class_by_more_than_chance(name: str) -> None:
-    summaries = [run(settings(name, privacy__epsilon=1e-5, run__seed=seed)).summary for seed in range(6)]
+    summaries = [run(small_run(name, privacy__epsilon=1e-5, run__seed=seed)).summary for seed in range(6)]
     gains = np.array([summary["test_accuracy"] - summary["majority_accuracy"] for summary in summaries])
     assert gains.mean() <= 2 * gains.std(ddof=1) / len(gains) ** 0.5
     assert gains.max() < 0.02
 
 
 def test_the_majority_is_beaten_at_a_usual_budget_so_that_not_beating_it_means_something() -> None:
-    summary = run(settings("fedspd", privacy__epsilon=1.0)).summary
+    summary = run(small_run("fedspd", privacy__epsilon=1.0)).summary
     assert summary["test_accuracy"] > summary["majority_accuracy"] + 0.03

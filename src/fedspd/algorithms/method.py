@@ -14,7 +14,7 @@ from fedspd.privacy import POISSON, WITHOUT_REPLACEMENT, PaperFormulas, Publishe
 from fedspd.problem import Objective
 
 Guarantee = Literal["proved", "as published", "none"]
-Grid = tuple[Mapping[str, Any], ...]
+Grid = tuple[dict[str, Any], ...]
 NOISES = {"gaussian": "Gaussian", "laplace": "spherical Laplace"}
 
 

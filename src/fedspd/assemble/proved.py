@@ -14,8 +14,9 @@ from fedspd.assemble.gate import LedgerGate, open_gate
 from fedspd.config import Config
 from fedspd.data import Declared, Holdings, Shards, Table, declare, finish
 from fedspd.engine import Simulation, stream
+from fedspd.engine.release import flip_labels, release_moments
 from fedspd.errors import InputError
-from fedspd.privacy import WHOLE_SHARD, ProvedPlan, RecordSampling, gaussian, plan_proved, randomized_response
+from fedspd.privacy import WHOLE_SHARD, ProvedPlan, RecordSampling, plan_proved
 from fedspd.privacy.ledger import Ledger
 
 
@@ -37,7 +38,10 @@ def build(config: Config, open_ledger: Callable[[], Ledger] | None) -> Experimen
     )
     simulation.check()
     gate = None if open_ledger is None else open_gate(open_ledger(), agreed.plan, config, shards)
-    scaled = flip_labels(config, scale(config, declared, simulation, agreed.plan, gate))
+    scaled = scale(config, declared, simulation, agreed.plan, gate)
+    if isinstance(agreed.algorithm, FlipsLabels):
+        coins = stream(config.run.seed, "labels")
+        scaled = replace(scaled, shards=flip_labels(scaled.shards, agreed.algorithm.flip_chance, coins))
     return Experiment(config, scaled, agreed.plan, agreed.made, scaled.test.columns, scaled.test.classes, gate)
 
 
@@ -108,17 +112,6 @@ def scale(
     )
 
 
-def flip_labels(config: Config, simulation: Simulation) -> Simulation:
-    """Randomized response on the training labels, for the method that learns from such."""
-    algorithm = simulation.algorithm
-    if not isinstance(algorithm, FlipsLabels):
-        return simulation
-    shards = simulation.shards
-    coins = stream(config.run.seed, "labels").random(len(shards.labels))
-    labels = randomized_response(shards.labels, coins, algorithm.flip_chance)
-    return replace(simulation, shards=replace(shards, labels=labels))
-
-
 def released_moments(
     config: Config, declared: Declared, shards: Shards, plan: ProvedPlan, gate: LedgerGate | None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -129,10 +122,8 @@ def released_moments(
             "every client must have budget for the release of moments, got some without; raise the budget, name a "
             "new ledger, or set data.scaling = min-max."
         )
-    query = moments.query(shards.features, shards.offsets)
-    normals = stream(config.run.seed, "moments").standard_normal(query.value.shape)
-    release = gaussian(query, plan.moments_scale(moments.sensitivity)[:, None], normals)
-    return moments.scaling(release, len(shards.labels))
+    scales = plan.moments_scale(moments.sensitivity)
+    return release_moments(moments, shards, scales, stream(config.run.seed, "moments"))
 
 
 def make_moments(

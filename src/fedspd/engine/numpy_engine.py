@@ -14,10 +14,10 @@ from fedspd.engine.diagnostics import Lagrangian
 from fedspd.engine.outcome import Trace, conclude
 from fedspd.engine.parallel import ParallelMap, cores
 from fedspd.engine.participation import RoundPlan, plan_rounds
+from fedspd.engine.release import Drawn, release
 from fedspd.engine.round import Played, play
 from fedspd.engine.simulation import Outcome, Simulation, check_claims
 from fedspd.engine.spending import Gate, Spending
-from fedspd.privacy import MECHANISMS
 from fedspd.typing import Argmin, Query, Release
 
 PART = 512  # participants that one thread plays at a time
@@ -101,10 +101,9 @@ def _play(
         sizes = simulation.batch_sizes(chosen[rows])
         batches = gather_batches(simulation.shards, chosen[rows], trimmed(drawn.records[rows]), sizes)
         states = gather(clients, chosen[rows])
-        mechanism = MECHANISMS[simulation.plan.law]
 
         def perturb(query: Query | Argmin, draws: np.ndarray) -> Release:
-            return mechanism(query, scales[rows], draws)
+            return release(query, Drawn(simulation.plan.law, scales[rows], draws))
 
         return play(simulation.algorithm, heard(told, rows), states, batches, perturb, drawn.noise[rows])
 

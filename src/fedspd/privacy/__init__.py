@@ -1,12 +1,10 @@
 """Noise, the paper's formulas, and plans. This room knows no data, no loss and no rounds.
 
-`mechanism` in a simulation and `exact.exact_gaussian` at a real client are the only sources of noise and
-the only ways from a `Query` to a `Release`; `rounding` bounds what float64 adds to a sensitivity there. `paper`
+`mechanism` in a simulation and `exact` at a real client are the only sources of noise and the only ways from a `Query`
+to a `Release`; `engine.release` alone may call them. `rounding` bounds what float64 adds to a sensitivity. `paper`
 holds the paper's formulas as printed; a `Plan` ties noise, sampling and cost together.
 """
 
-from fedspd.privacy.exact import exact_gaussian
-from fedspd.privacy.mechanism import MECHANISMS, Law, gaussian, laplace, randomized_response
 from fedspd.privacy.paper import PaperFormulas
 from fedspd.privacy.plans.base import (
     POISSON,
@@ -20,25 +18,19 @@ from fedspd.privacy.plans.published import PublishedPlan, plan_as_published
 from fedspd.privacy.rounding import GradientSum, gradient_rounding, steps_rounding, sum_rounding
 
 __all__ = [
-    "MECHANISMS",
     "POISSON",
     "WHOLE_SHARD",
     "WITHOUT_REPLACEMENT",
     "WITH_REPLACEMENT",
     "GradientSum",
-    "Law",
     "PaperFormulas",
     "Plan",
     "ProvedPlan",
     "PublishedPlan",
     "RecordSampling",
-    "exact_gaussian",
-    "gaussian",
     "gradient_rounding",
-    "laplace",
     "plan_as_published",
     "plan_proved",
-    "randomized_response",
     "steps_rounding",
     "sum_rounding",
 ]

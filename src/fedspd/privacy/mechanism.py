@@ -4,11 +4,9 @@ Draws are handed in, of deviation or size one; the law they must have gives a me
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from fedspd.typing import Argmin, Array, Query, Release, array_namespace
-
-Law = Literal["gaussian", "laplace"]
 
 
 def gaussian(query: Query | Argmin, scale: Any, draws: Array) -> Release:

@@ -4,7 +4,7 @@ The models of the trials are never released, but which trial won depends on the 
 chosen here is **not charged** to any budget, and every table that rests on it says so.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ def trials(config: Config, grid: Grid | None = None) -> list[Config]:
 
 def tune(
     configs: Sequence[Config], on_run: Callable[[], Any] = lambda: None, board: bool = False
-) -> list[Mapping[str, Any]]:
+) -> list[dict[str, Any]]:
     """For each configuration the point of its method's grid with the best mean validation accuracy, first of equals.
 
     Args:

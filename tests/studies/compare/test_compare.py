@@ -26,11 +26,11 @@ from fedspd.studies.compare import (
     standing,
 )
 from fedspd.studies.compare.page import behind_grid
-from fedspd.studies.compare.plan import LOCAL_STEPS
 from fedspd.studies.lineup import BY_RULE, CLAIMED, EVERYBODY, OPEN, OURS, PRIVATE, company, fits, name_of
-from fedspd.studies.tuning import GRIDS, POINTS, SEEDS, trials
+from fedspd.studies.tuning import POINTS, SEEDS, trials
 from tests.studies.made import entry
 
+LOCAL_STEPS = METHODS["dp-fedavg"].board_grid or ()
 SITUATIONS = [(deal, share) for deal in DEALS for share in PARTICIPATION]
 
 
@@ -69,7 +69,7 @@ def test_every_method_meets_every_situation_that_is_for_it() -> None:
 
 def test_a_situation_is_not_for_who_needs_all_clients_or_batches_that_small_clients_cannot_fill() -> None:
     left_out = {(m, *situation) for m in EVERYBODY for situation in SITUATIONS if not fits(m, *situation)}
-    full_only = {m for m in EVERYBODY if not METHODS[name_of(m)].partial} | {"one shot"}
+    full_only = {m for m in EVERYBODY if METHODS[name_of(m)].needs.everybody} | {"one shot"}
     iid_only = {"FedSPD-DP as published", "DP-SGD as published", "DP-FedAvg as published"}
     assert left_out == {(m, deal, "20%") for m in full_only for deal in DEALS} | {
         (m, deal, share) for m in iid_only for deal, share in SITUATIONS if deal != "iid"
@@ -121,7 +121,7 @@ def test_what_goes_by_rule_is_our_method_with_every_step_size_left_open() -> Non
     for method in BY_RULE:
         config = configuration(Cell("iid", "full", 1.0, method))
         assert config == configuration(Cell("iid", "full", 1.0, OURS))
-        assert (config.algorithm.inverse_step, config.algorithm.penalty, config.algorithm.step_scale) == (None, None, 1)
+        assert config.algorithm.settings == type(config.algorithm.settings)()
 
 
 def test_open_methods_differ_from_private_ones_in_the_method_and_in_what_privacy_asks_of_the_data() -> None:
@@ -211,7 +211,7 @@ def test_the_most_local_steps_that_are_tried_fit_the_smallest_client_of_every_tr
 def test_the_number_of_runs_counts_the_trials_of_what_is_tuned() -> None:
     chosen = cells((1.0,), ("iid",), ("full",))
     assert count_runs(chosen, 3) == 3 * (len(METHODS) + len(BY_RULE)) + len(METHODS) * POINTS * len(SEEDS)
-    assert all(configuration(cell).algorithm.name in GRIDS for cell in chosen)
+    assert all(len(configuration(cell).algorithm.method.grid) == POINTS for cell in chosen)
 
 
 def duel(ours: list[float | None], theirs: list[float | None], method: str = "DP-SGD") -> list[Any]:

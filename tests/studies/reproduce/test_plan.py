@@ -41,8 +41,8 @@ def study(figure: str, name: str) -> Study:
 def setup(config: Config) -> tuple[Any, ...]:
     return (
         config.run.participants,
-        config.algorithm.local_steps,
-        config.algorithm.batch_size,
+        config.algorithm.work.local_steps,
+        config.algorithm.work.batch_size,
         config.privacy.epsilon,
         config.privacy.budget,
     )
@@ -111,7 +111,7 @@ def test_figure_5_holds_four_methods_against_each_other_at_one_epsilon_per_round
         own = expected.pop("FedSPD-DP")
         expected |= {"FedSPD-DP as printed": own, "FedSPD-DP tuned": own}
     assert {
-        label: (c.config.algorithm.name, c.config.algorithm.local_steps, c.config.algorithm.batch_size,
+        label: (c.config.algorithm.name, c.config.algorithm.work.local_steps, c.config.algorithm.work.batch_size,
                 c.config.run.selection)
         for label, c in curves.items()
     } == expected  # fmt: skip
@@ -131,7 +131,8 @@ def test_figure_6_adds_up_epsilon_0_1_per_round_and_trains_nothing(variant: str,
                "FedSPD-DP, without replacement": (5, 10, "without-replacement")}  # fmt: skip
     replaced = {"FedSPD-DP, with replacement": (5, 10, "with-replacement")} if variant == "published" else {}
     assert {
-        label: (c.algorithm.local_steps, c.algorithm.batch_size, c.algorithm.sampling) for label, c in curves.items()
+        label: (c.algorithm.work.local_steps, c.algorithm.work.batch_size, c.algorithm.work.sampling)
+        for label, c in curves.items()
     } == without | replaced
     for config in curves.values():
         assert (config.run.participants, config.privacy.epsilon, config.privacy.budget) == (participants, 0.1, "round")
@@ -139,7 +140,7 @@ def test_figure_6_adds_up_epsilon_0_1_per_round_and_trains_nothing(variant: str,
 
 def test_what_the_paper_prints_is_what_the_curve_as_printed_has() -> None:
     (curve,) = [c for c in study("fig5", "published-1").curves if c.label == "FedSPD-DP as printed"]
-    algorithm, printed = curve.config.algorithm, load("published").algorithm
+    algorithm, printed = curve.config.algorithm.settings, load("published").algorithm.settings
     assert (algorithm.penalty, algorithm.diameter, algorithm.dual_diameter) == (20.0, 1.0, 1.0)
     assert algorithm == printed
 

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedspd.algorithms import METHODS
 from fedspd.assemble import prepare_experiment, run
 from fedspd.config import Config, changed
 from fedspd.privacy.accounting import FixedSize, Gaussian, calibrate, spent
 from fedspd.studies.reproduce import Lines, Reproduced, count_runs, load_studies, reproduce
 from fedspd.studies.reproduce.run import total_loss
-from fedspd.studies.tuning import GRIDS, POINTS, SEEDS, tune
+from fedspd.studies.tuning import POINTS, SEEDS, tune
 from tests.studies.made import SMALL, SMALL_SEEDS, STEEP
 
 PRIVACY = load_studies("fig6")[0]
@@ -89,7 +90,7 @@ def test_where_nothing_is_trained_there_are_totals_and_no_runs(small: list[Repro
 def test_a_tuned_curve_runs_with_what_was_chosen_and_the_others_as_they_are(small: list[Reproduced]) -> None:
     lines = small[1].line("tuned")
     assert lines.chosen == tune([STEEP])[0]
-    assert lines.chosen in GRIDS["dp-sgd"]
+    assert lines.chosen in METHODS["dp-sgd"].grid
     assert small[1].line("plain").chosen == small[1].line("published").chosen == {}
     for label in ("tuned", "plain", "published"):
         found = small[1].line(label)

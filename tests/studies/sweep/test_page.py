@@ -11,14 +11,13 @@ import pyarrow.parquet
 import pytest
 from PIL import Image
 
-from fedspd.config import load
 from fedspd.report import folders_page
 from fedspd.report.figures import to_png
 from fedspd.report.page import Chart, Measured
 from fedspd.report.text import grid_markdown
 from fedspd.studies.sweep import Sweep, save_sweep, sweep_study
 from fedspd.studies.sweep.charts import left_out, sweep_charts, sweep_figure
-from fedspd.studies.sweep.grid import parse_grid
+from fedspd.studies.sweep.plan import plan_sweep
 from fedspd.studies.sweep.points import best, points_grid, points_of
 from fedspd.studies.sweep.rows import COLUMNS, Row
 
@@ -27,7 +26,7 @@ Measure = Callable[[dict[str, Any], int], dict[str, Any]]
 
 
 def made(*grids: str, seeds: int = 2, split: str = "test") -> Sweep:
-    return Sweep(load("proved", {"data.split": split}), parse_grid(grids), range(seeds))
+    return plan_sweep("proved", grids, seeds, 0, {"data.split": split})
 
 
 def rows_of(sweep: Sweep, measure: Measure) -> list[Row]:

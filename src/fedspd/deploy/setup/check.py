@@ -61,10 +61,10 @@ def _versions(site: Site) -> str:
         raise InputError('exact noise needs OpenDP, got none; pip install "fedspd[flower]".') from None
     import numpy as np
 
-    from fedspd.privacy import exact_gaussian
+    from fedspd.engine.release import Exact, release
     from fedspd.typing import Query
 
-    exact_gaussian(Query(np.zeros(1), np.zeros(1)), 1.0)  # draws once, so that a broken library is found here
+    release(Query(np.zeros(1), np.zeros(1)), Exact(1.0))  # draws once, so that a broken library is found here
     return f"fedspd {__version__}, flwr {version('flwr')}, opendp {opendp}"
 
 

@@ -17,8 +17,9 @@ from fedspd.deploy.site.records import Records
 from fedspd.engine.batches import draw_records, gather_batches
 from fedspd.engine.draws import stream
 from fedspd.engine.entropy import SystemEntropy
+from fedspd.engine.release import Drawn, Exact, release
 from fedspd.engine.round import Played, play
-from fedspd.privacy import POISSON, GradientSum, exact_gaussian, gaussian, sum_rounding
+from fedspd.privacy import POISSON, GradientSum, sum_rounding
 from fedspd.typing import Argmin, Query, Release
 
 ONE = np.zeros(1, np.int64)  # a real client is a stack of one
@@ -88,19 +89,14 @@ def rehearse(terms: Terms, agreed: Agreed[Any], schema: Schema, state: Any) -> N
 
 
 def perturbed(terms: Terms, guarantee: str, name: Any, round: int, scale: float, query: Query | Argmin) -> Release:
-    """Noise from the operating system; of a seed that the server knows, or none, only where nothing is protected.
-
-    Guarantees:
-        Whatever the records are, there is a release: to fail here would tell something about them.
-    """
+    """Noise from the operating system; of a seed that the server knows, or none, only where nothing is protected."""
     assert isinstance(query, Query), "methods with noise in the objective are refused before"
     if terms.draws is not None:
         rng = stream(terms.draws, name, round, terms.place)
-        return gaussian(query, scale, rng.standard_normal(query.value.shape))
+        return release(query, Drawn("gaussian", scale, rng.standard_normal(query.value.shape)))
     if guarantee == "none":
-        return gaussian(query, 0.0, np.zeros(query.value.shape))
-    value = np.asarray(query.value)
-    return exact_gaussian(query._replace(value=np.where(np.isfinite(value), value, 0.0)), scale)
+        return release(query, Drawn("gaussian", 0.0, np.zeros(query.value.shape)))
+    return release(query, Exact(scale))
 
 
 def _moments(terms: Terms, agreed: Agreed[Any], schema: Schema) -> Moments:

@@ -13,8 +13,8 @@ from fedspd.engine.draws import NOBODY
 from fedspd.engine.jax_engine import draws
 from fedspd.engine.jax_engine.inputs import ProgramKey, RoundArrays, RunInputs
 from fedspd.engine.jax_engine.numbers import put_together
+from fedspd.engine.release import Drawn, release
 from fedspd.engine.round import play
-from fedspd.privacy import MECHANISMS
 from fedspd.typing import Argmin, Batches, Query, Release
 
 BLOCK = 256  # participants whose draws are made together on a CPU
@@ -78,7 +78,7 @@ def _round(
     batches = _batches(shape, turn, keys, features, labels)
 
     def perturb(query: Query | Argmin, drawn: Any) -> Release:
-        return MECHANISMS[shape.law](query, turn.scale[:, None, None], drawn)
+        return release(query, Drawn(shape.law, turn.scale[:, None, None], drawn))
 
     # a compiler would otherwise compute what was played anew for each of its uses
     played = jax.lax.optimization_barrier(play(algorithm, heard, states, batches, perturb, noise))

@@ -14,8 +14,8 @@ import numpy as np
 
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import Event, FixedSize, Gaussian, Laplace, Poisson, calibrate, spent
-from fedspd.privacy.mechanism import Law
 from fedspd.privacy.plans.base import POISSON, WHOLE_SHARD, WITHOUT_REPLACEMENT
+from fedspd.typing import Law
 
 MOST_GROUPS = 12  # more distinct shard sizes are rounded down to a geometric grid: fewer records, larger epsilon
 

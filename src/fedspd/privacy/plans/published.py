@@ -9,8 +9,8 @@ import numpy as np
 
 from fedspd.errors import InputError
 from fedspd.privacy import paper
-from fedspd.privacy.mechanism import Law
 from fedspd.privacy.plans.base import WHOLE_SHARD
+from fedspd.typing import Law
 
 
 @dataclass(frozen=True, eq=False)

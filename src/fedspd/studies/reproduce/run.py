@@ -22,7 +22,7 @@ class Lines:
     """One curve with its runs, one per seed, or its total privacy loss where nothing is trained."""
 
     curve: Curve
-    chosen: Mapping[str, Any]  # by tuning
+    chosen: dict[str, Any]  # by tuning
     results: tuple[Result, ...] = ()
     rounds: np.ndarray | None = None
     loss: np.ndarray | None = None
@@ -63,7 +63,7 @@ def reproduce(studies: Sequence[Study], seeds: int, on_run: Callable[[], Any] = 
 
 
 def _lines(
-    study: Study, curve: Curve, chosen: Mapping[int, Mapping[str, Any]], runs: Mapping[int, tuple[Result, ...]]
+    study: Study, curve: Curve, chosen: Mapping[int, dict[str, Any]], runs: Mapping[int, tuple[Result, ...]]
 ) -> Lines:
     if study.measure == "runs":
         return Lines(curve, chosen.get(id(curve), {}), runs[id(curve)])

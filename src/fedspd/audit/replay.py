@@ -13,8 +13,12 @@ from typing import Any
 import numpy as np
 
 from fedspd.algorithms.base import Stirs, draws_shape
-from fedspd.privacy.mechanism import gaussian
+from fedspd.engine.release import Drawn
+from fedspd.engine.release import release as make_release
 from fedspd.typing import Argmin, Batches, Private, Query
+
+COLUMNS, BATCH, ROUNDS = 3, 6, 5  # of a small attack
+TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class Shard:
     labels: np.ndarray
 
     def with_record(self, index: int, row: np.ndarray, label: int) -> "Shard":
+        """The same shard but for one record."""
         features, labels = self.features.copy(), self.labels.copy()
         features[index], labels[index] = row, label
         return replace(self, features=features, labels=labels)
@@ -48,6 +53,48 @@ class Found:
     most_moved: int  # releases of one round that depend on the record
     miss: float  # how far the noise that a released minimizer gives away is from the noise that was drawn
 
+    @property
+    def survived(self) -> bool:
+        """Whether what was found is allowed."""
+        exact = self.miss <= TOLERANCE  # a minimizer that is not exact tells more than its noise
+        return self.worst_ratio <= 1 + TOLERANCE and not self.state_differs and self.most_moved <= 1 and exact
+
+
+def attack(algorithm: Any, row_norm: float, tries: int = 40, seed: int = 0) -> Found:
+    """The worst of some replays on random neighbors of a small shard; the server sends what it likes.
+
+    Args:
+        algorithm: the method, made concrete.
+        row_norm: every feature row is at most this long.
+        tries: pairs of neighbors.
+        seed: of the pairs.
+    """
+    rng = np.random.default_rng(seed)
+    found = [_one_attack(algorithm, row_norm, rng) for _ in range(tries)]
+    return Found(
+        max(one.worst_ratio for one in found),
+        any(one.state_differs for one in found),
+        max(one.most_moved for one in found),
+        max(one.miss for one in found),
+    )
+
+
+def _one_attack(algorithm: Any, row_norm: float, rng: np.random.Generator) -> Found:
+    steps, outputs = algorithm.local_steps, algorithm.objective.loss.outputs
+    records = BATCH * steps
+    shard = Shard(_rows(rng, records, row_norm), rng.integers(0, max(outputs, 2), records))
+    swapped = int(rng.integers(records))
+    other = [_rows(rng, 1, row_norm)[0], -shard.features[swapped], shard.features[swapped]][rng.integers(3)]
+    neighbor = shard.with_record(swapped, other, int(rng.integers(0, max(outputs, 2))))
+    drawn = [rng.permutation(records).reshape(steps, BATCH) for _ in range(ROUNDS)]
+    servers = rng.standard_normal((ROUNDS, COLUMNS, outputs)) * rng.uniform(0, 3)
+    return replay(algorithm, shard, neighbor, drawn, servers, unit_draws(rng, algorithm, ROUNDS, COLUMNS))
+
+
+def _rows(rng: np.random.Generator, count: int, norm: float) -> np.ndarray:
+    rows = rng.standard_normal((count, COLUMNS))
+    return rows * (norm * rng.uniform(0.2, 1.0, (count, 1)) / np.linalg.norm(rows, axis=1, keepdims=True))
+
 
 def replay(
     algorithm: Any, shard: Shard, neighbor: Shard, draws: list[np.ndarray], servers: np.ndarray, normals: np.ndarray,
@@ -66,7 +113,7 @@ def replay(
             query, kept = algorithm.query(told, first, only(batches, step))
             other, other_kept = algorithm.query(told, second, only(others, step))
             noise = scale * noise if bound > 0 else 0 * noise  # what depends on no record gets none
-            release = gaussian(query, 1.0, noise)
+            release = make_release(query, Drawn("gaussian", 1.0, noise))
             apart = np.asarray(told_by(query, release.value)) - np.asarray(told_by(other, release.value))
             moved, worst = moved + bool(np.any(apart)), max(worst, ratio(apart, bound))
             if isinstance(query, Argmin):
