@@ -9,6 +9,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import redirect_stdout
+from dataclasses import fields
 from io import StringIO
 from itertools import zip_longest
 from pathlib import Path
@@ -20,7 +21,7 @@ import fedspd
 from fedspd.algorithms import Algorithm
 from fedspd.config import describe
 from fedspd.config.sections import SECTIONS
-from fedspd.results import COLUMNS
+from fedspd.results import ABOUT, COLUMNS, Summary
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "fedspd"
@@ -193,15 +194,22 @@ def test_the_columns_of_a_history_are_described_with_their_kind() -> None:
     assert described == COLUMNS
 
 
+def test_the_keys_of_a_summary_are_described_as_the_record_declares_them() -> None:
+    page = "docs/how-to/run-folder.md"
+    declared = [(field.name, ABOUT[field.name]) for field in fields(Summary)]
+    expected = [[name, about.kind, about.unit or "–", about.rounding, about.meaning] for name, about in declared]
+    lines = [f"| `{name}` | {' | '.join(rest)} |" for name, *rest in expected]
+    assert table(page, "| Key |") == expected, f"{page}: paste this table\n" + "\n".join(lines)
+
+
 def test_the_files_and_the_summary_of_a_run_folder_are_described(elsewhere: Path) -> None:
     page = "docs/how-to/run-folder.md"
-    keys = {row[0]: row[1] for row in table(page, "| Key |")}
+    keys = {row[0] for row in table(page, "| Key |")} - {"run"}
     files = {row[0] for row in table(page, "| File |")}
-    assert all(keys[name] == kind for name, kind in COLUMNS.items() if name in keys)
     for preset, others in (("proved", set()), ("published", {"ledger.sqlite"})):
         command = f"$ fedspd run {preset} --out {preset} --set run.rounds=1 --set metrics.criterion=false"
         run_console(Block("console", command, 1, None), page)
-        assert set(keys) == set(json.loads((elsewhere / preset / "summary.json").read_text()))
+        assert keys == set(json.loads((elsewhere / preset / "summary.json").read_text()))
         assert files - others == {path.name for path in (elsewhere / preset).iterdir()}
 
 

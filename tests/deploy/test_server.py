@@ -16,6 +16,8 @@ from fedspd.deploy.server.results import sites_of, table
 from fedspd.deploy.server.run import Server
 from fedspd.deploy.site import client as client_module
 from fedspd.errors import InputError
+from fedspd.report import folders_page, save_run
+from fedspd.results import read_model, read_run
 from tests.deploy.loopback import honest
 from tests.deploy.sites import Federation, federation, measure, play
 from tests.deploy.twists import Change, in_round, lost, mean_of_totals, replies_made, with_reply
@@ -371,6 +373,24 @@ def test_a_statement_of_fewer_charges_than_were_seen_is_not_believed(tmp_path: P
 
     made.grid.handlers[made.node(0)] = liar
     assert [site["charges"] for site in sites_of(made.serve())] == [3, 3]
+
+
+def test_a_run_leaves_the_folder_of_a_simulation_and_a_page_can_be_made_of_it(tmp_path: Path) -> None:
+    made = federation(tmp_path, 2)
+    made.serve()
+    assert made.run is not None
+    (tmp_path / "left").mkdir()
+    save_run(tmp_path / "left", made.run.record(), made.run.model())
+    found = read_run(tmp_path / "left")
+    assert (found.summary.engine, found.summary.rounds, found.summary.clients) == ("sites", 3, 2)
+    assert found.summary.run is not None, "unlike a simulation, it has a name"
+    np.testing.assert_array_equal(found.history["epsilon_max"], made.run.history["epsilon_max"])
+    np.testing.assert_array_equal(read_model(tmp_path / "left")["mean"], made.run.scaling["mean"])
+    page = folders_page([tmp_path / "left"])
+    assert page.title == "Run left"
+    assert page.privacy[0].endswith("nothing else left a site.")
+    shown = {row[0]: row[1] for section in page.sections for grid in section.grids for row in grid.rows}
+    assert (shown["run"], shown["objective"], shown["clipped share, %"]) == (found.summary.run, None, None)
 
 
 def test_a_statement_of_more_charges_than_were_planned_is_not_believed(tmp_path: Path) -> None:

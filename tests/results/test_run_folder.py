@@ -1,7 +1,9 @@
 """A run's folder is complete or not there at all, and never takes the place of another."""
 
 import json
-import tomllib
+import re
+from collections.abc import Callable
+from dataclasses import replace
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -10,16 +12,15 @@ import numpy as np
 import pytest
 
 from fedspd.errors import InputError
-from fedspd.results import COLUMNS, History, RunFolder, to_json, write_run
+from fedspd.results import COLUMNS, RunFolder, environment, read_model, read_run, write_run
+from tests.results.made import HISTORY, RECORD, SUMMARY
 
 IMAGE = b"\x89PNG\r\n\x1a\n and so on"
 
 
 def write(folder: RunFolder, **changes: Any) -> None:
     parts: dict[str, Any] = {
-        "config": {"run": {"seed": 3}},
-        "summary": {"epsilon": inf, "seed": 3},
-        "history": History({name: np.arange(2.0) for name in COLUMNS}),
+        "record": RECORD,
         "model": {"weights": np.ones((3, 2)), "classes": np.asarray(["no", "yes"])},
         "figures": {"run": IMAGE},
     }
@@ -31,17 +32,66 @@ def write(folder: RunFolder, **changes: Any) -> None:
 def test_a_written_run_can_be_read_back(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     write(RunFolder(path))
-    assert tomllib.loads((path / "config.toml").read_text()) == {"run": {"seed": 3}}
-    assert json.loads((path / "summary.json").read_text()) == {"epsilon": None, "seed": 3}
-    assert json.loads((path / "environment.json").read_text()).keys() == {
-        "python", "platform", "processors", "libraries",
-    }  # fmt: skip
+    found = read_run(path)
+    assert (found.summary, found.configuration, found.environment) == (
+        SUMMARY,
+        RECORD.configuration,
+        RECORD.environment,
+    )
+    for column in COLUMNS:
+        np.testing.assert_array_equal(found.history[column], HISTORY[column], strict=True)
     assert (path / "run.png").read_bytes() == IMAGE
-    assert (path / "history.csv").read_text().splitlines()[0] == ",".join(COLUMNS)
-    with np.load(path / "model.npz", allow_pickle=False) as model:
-        np.testing.assert_array_equal(model["weights"], np.ones((3, 2)))
-        assert list(model["classes"]) == ["no", "yes"]
+    model = read_model(path)
+    np.testing.assert_array_equal(model["weights"], np.ones((3, 2)))
+    assert list(model["classes"]) == ["no", "yes"]
     assert [other.name for other in path.parent.iterdir()] == [path.name]
+
+
+def test_what_is_not_finite_is_missing_when_it_is_read_back(tmp_path: Path) -> None:
+    write(RunFolder(tmp_path / "run"), record=replace(RECORD, summary=replace(SUMMARY, epsilon=inf, alfv=nan)))
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["epsilon"] is None
+    assert read_run(tmp_path / "run").summary == replace(SUMMARY, epsilon=None, alfv=None)
+
+
+OTHERS = {
+    "a summary with less": ("summary.json", lambda text: text.replace('"uploads": 100,', "")),
+    "a summary with more": (
+        "summary.json",
+        lambda text: text.replace('"uploads"', '"of another version": 1, "uploads"'),
+    ),
+    "a summary of another kind": ("summary.json", lambda text: text.replace('"uploads": 100', '"uploads": "many"')),
+    "a summary that is cut short": ("summary.json", lambda text: text[:100]),
+    "an environment that is a list": ("environment.json", lambda text: "[]"),
+    "a history with less": ("history.csv", lambda text: "round,alfv\n1,2\n"),
+    "a history with a column twice": (
+        "history.csv",
+        lambda text: re.sub("^round", "round,round", re.sub("^", "1,", text)),
+    ),
+    "a history without rows of numbers": ("history.csv", lambda text: text + "many\n"),
+    "no configuration": ("config.toml", None),
+}
+
+
+@pytest.mark.parametrize(("name", "change"), OTHERS.values(), ids=OTHERS.keys())
+def test_a_folder_of_another_version_or_of_no_run_is_refused_in_one_manner(
+    tmp_path: Path, name: str, change: Callable[[str], str] | None
+) -> None:
+    write(RunFolder(tmp_path / "run"))
+    file = tmp_path / "run" / name
+    if change is None:
+        file.unlink()
+    else:
+        before = file.read_text()
+        file.write_text(change(before))
+        assert file.read_text() != before
+    with pytest.raises(
+        InputError, match=r"^the files of a run must be as this version of fedspd run writes them, got "
+    ):
+        read_run(tmp_path / "run")
+
+
+def test_the_environment_names_what_the_numbers_were_computed_with() -> None:
+    assert environment().keys() == {"python", "platform", "processors", "libraries"}
 
 
 def test_an_empty_folder_is_filled_also_through_a_link(tmp_path: Path) -> None:
@@ -84,8 +134,8 @@ def test_the_current_folder_is_refused_since_it_would_be_replaced(
 
 BROKEN: dict[str, dict[str, Any]] = {
     "a figure that is no bytes": {"figures": {"run": IMAGE, "other": "text"}},
-    "a config that TOML cannot say": {"config": {"run": {"seed": None}}},
-    "a summary that JSON cannot say": {"summary": {"seed": {1, 2}}},
+    "a configuration that is no text": {"record": replace(RECORD, configuration=None)},
+    "a summary that JSON cannot say": {"record": replace(RECORD, summary=replace(SUMMARY, seed={1, 2}))},
     "a model that needs pickle": {"model": {"weights": np.array([object()])}},
 }
 
@@ -105,20 +155,6 @@ def test_a_folder_filled_during_the_run_is_not_overwritten(tmp_path: Path) -> No
     with pytest.raises(OSError, match="not empty"):
         write(folder)
     assert [path.name for path in tmp_path.rglob("*")] == ["run", "note.txt"]
-
-
-def test_json_is_strict_so_what_is_not_finite_becomes_null() -> None:
-    value = {"a": inf, "b": [-inf, nan, 1.5, np.float64(inf)], "c": {"d": (nan, "inf", True, None, 2)}}
-    assert json.loads(to_json(value)) == {
-        "a": None,
-        "b": [None, None, 1.5, None],
-        "c": {"d": [None, "inf", True, None, 2]},
-    }
-
-
-def test_json_keeps_every_bit_of_a_number() -> None:
-    numbers = np.random.default_rng(0).standard_normal(100).tolist()
-    assert json.loads(to_json(numbers)) == numbers
 
 
 def study(folder: Path, content: str) -> None:

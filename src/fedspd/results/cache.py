@@ -39,7 +39,7 @@ class Cache:
             content = self._path(key).read_bytes()
             with np.load(io.BytesIO(content), allow_pickle=False) as stored:
                 return {name: stored[name] for name in stored.files}
-        except (OSError, ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error):
+        except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, zlib.error):
             return None
 
     def write(self, key: str, arrays: Mapping[str, np.ndarray]) -> None:
