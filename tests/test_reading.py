@@ -82,7 +82,7 @@ def test_numbers_of_numpy_are_numbers_and_become_pythons() -> None:
 def test_a_number_of_too_many_digits_is_no_valid_toml_for_any_reader(tmp_path: Path, read: Any) -> None:
     file = tmp_path / "file.toml"
     file.write_text(f"[run]\nseed = {TOO_MANY_DIGITS}\n")
-    with pytest.raises(InputError, match="is not valid TOML: .*; mend it at that place"):
+    with pytest.raises(InputError, match=r"is not valid TOML: .*; mend it at that place"):
         read(file)
     assert parse_override(f"run.seed={TOO_MANY_DIGITS}") == ("run.seed", TOO_MANY_DIGITS)
 
