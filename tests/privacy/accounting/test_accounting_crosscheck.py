@@ -164,7 +164,7 @@ def test_poisson_rounds_of_one_step(multiplier: float, rate: float, rounds: int,
 def test_rare_draws_with_little_noise_cost_a_little_more_here(
     multiplier: float, rate: float, rounds: int, delta: float
 ) -> None:
-    # Our grid is as fine as the Rényi epsilon asks for, which is far above the true one here (docs/accounting.md, 5).
+    # Grid and rounding suit the Rényi epsilon, which is far above the true one here (docs/accounting.md, section 5).
     ours = spent({Poisson(multiplier, rate): rounds}, delta).epsilon
     above = from_above(subsampled(multiplier, rate), rounds, 5e-5).get_epsilon_for_delta(delta)
     assert from_below(subsampled(multiplier, rate), rounds, 1e-4).get_epsilon_for_delta(delta) <= ours
