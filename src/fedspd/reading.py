@@ -1,24 +1,59 @@
-"""A table of keys into a frozen dataclass, by what its fields declare: names, types, choices and ranges.
+"""TOML into frozen dataclasses, by what their fields declare: names, types, choices and ranges.
 
 Whoever reads TOML declares each key once, as a field with `setting`. What does not fit is refused in a sentence that
 says what was expected, what was got, and the nearest name where one is misspelled.
 """
 
 import difflib
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, field, fields
-from math import inf, isfinite
+from math import inf
+from numbers import Integral, Real
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
 from fedspd.errors import InputError
 
 NUMBERS = {"above": "above", "at_least": "at least", "at_most": "at most", "below": "below"}
+WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string", dict: "a table of keys"}
+NUMERIC = {int: Integral, float: Real}  # NumPy's numbers too
+LISTS = {float: "a list of numbers", str: "a list of strings", dict: "a list of tables"}
 
 
 def setting(default: Any, doc: str, **rules: Any) -> Any:
     """A key, its meaning and its rules: `choices`, `above`, `at_least`, `at_most`, `below`, `infinite`, `needed`."""
     return field(default=default, metadata={"doc": doc, **rules})
+
+
+def read_toml(path: str | Path, expected: str, remedy: str) -> dict[str, Any]:
+    """The tables of a TOML file; what was expected and the remedy are for the sentence that refuses another file."""
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise InputError(f"expected {expected}, got {str(path)!r} ({reason}); {remedy}") from None
+    except ValueError as error:  # also a number of too many digits
+        raise InputError(f"{path} is not valid TOML: {error}; mend it at that place.") from None
+
+
+def overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables with some settings changed, by "section.key"; None leaves one out, and a section that it empties."""
+    result = {section: dict(keys) if isinstance(keys, Mapping) else keys for section, keys in values.items()}
+    for name, value in overrides.items():
+        section, dot, key = name.partition(".")
+        table = result.setdefault(section, {})
+        if not dot or isinstance(table, list):
+            raise InputError(f"a setting must be named section.key, got {name!r}; for example run.seed.")
+        if not isinstance(table, dict):
+            continue  # what is no table is refused where sections are parsed
+        table[key] = value
+        if value is None:
+            del table[key]
+        if not table:
+            del result[section]
+    return result
 
 
 def parse_section(sections: Mapping[str, Any], name: str, keys: Any) -> Any:
@@ -38,6 +73,24 @@ def parse_section(sections: Mapping[str, Any], name: str, keys: Any) -> Any:
     return sections[name](**checked)
 
 
+def typed(name: str, declared: Any, value: Any) -> Any:
+    """The value as a field of this type holds it: whole numbers become numbers where those are meant, lists tuples."""
+    kind = next(t for t in get_args(declared) if t is not NoneType) if isinstance(declared, UnionType) else declared
+    if get_origin(kind) is tuple:
+        kind = get_args(kind)[0]
+        if not isinstance(value, list | tuple):
+            raise InputError(f"{name} must be {LISTS[kind]}, got {value!r}.")
+        return tuple(typed(f"each of {name}", kind, one) for one in value)
+    if kind in NUMERIC and isinstance(value, NUMERIC[kind]) and not isinstance(value, bool):
+        try:
+            return kind(value)
+        except OverflowError:  # of a whole number too long for a float: like any other number without end
+            return inf if value > 0 else -inf
+    if type(value) is not kind:
+        raise InputError(f"{name} must be {WORDS[kind]}, got {value!r}.")
+    return value
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """The end of a refusal: the known name that is most like this one, or all of them."""
     match = difflib.get_close_matches(name, [*known], n=1, cutoff=0.5)
@@ -45,7 +98,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _checked(name: str, key: Field[Any], value: Any) -> Any:
-    value = _typed(name, key.type, value)
+    value = typed(name, key.type, value)
     rules = key.metadata
     if "choices" in rules:
         for one in value if isinstance(value, tuple) else (value,):
@@ -53,31 +106,14 @@ def _checked(name: str, key: Field[Any], value: Any) -> Any:
                 raise InputError(f"{name} must be one of {', '.join(rules['choices'])}, got {one!r}.")
     if isinstance(value, int | float) and not isinstance(value, bool):
         fits = (
-            (isfinite(value) or (value == inf and "infinite" in rules))
+            (-inf < value < inf or (value == inf and "infinite" in rules))
             and value > rules.get("above", -inf)
             and value >= rules.get("at_least", -inf)
             and value <= rules.get("at_most", inf)
             and ("below" not in rules or value < rules["below"])
         )
         if not fits:
-            wanted = [] if isfinite(value) or "infinite" in rules else ["finite"]
+            wanted = [] if -inf < value < inf or "infinite" in rules else ["finite"]
             wanted += [f"{word} {rules[rule]:g}" for rule, word in NUMBERS.items() if rule in rules]
             raise InputError(f"{name} must be {' and '.join(wanted)}, got {value}.")
     return value
-
-
-def _typed(name: str, declared: Any, value: Any) -> Any:
-    wanted = [t for t in get_args(declared) if t is not NoneType] if isinstance(declared, UnionType) else [declared]
-    if float in wanted and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if get_origin(wanted[0]) is tuple:
-        if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
-            raise InputError(f"{name} must be a list of strings, got {value!r}.")
-        return tuple(value)
-    if type(value) not in wanted:
-        raise InputError(f"{name} must be {_words(wanted[0])}, got {value!r}.")
-    return value
-
-
-def _words(kind: type) -> str:
-    return {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}[kind]

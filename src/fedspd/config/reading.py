@@ -10,7 +10,7 @@ from typing import Any
 from fedspd.algorithms import METHODS
 from fedspd.config.sections import DEFAULT_METHOD, SECTIONS, Algorithm, Config, lacks
 from fedspd.errors import InputError
-from fedspd.reading import nearest, parse_section
+from fedspd.reading import nearest, overridden, parse_section, read_toml
 
 
 def presets() -> list[str]:
@@ -35,15 +35,12 @@ def load(
         absent: settings to leave out though the source has them.
         where_read: settings that are left out where they are not read, like those of a preset.
     """
-    try:
-        values = tomllib.loads(_read(source))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{source} is not valid TOML: {error}; mend it at that place.") from None
+    values = _read(source)
     given = dict(overrides or {}) | dict.fromkeys(absent)
     left_out = dict.fromkeys(name for name, value in given.items() if value is None)
     is_preset = str(source) in presets()
-    usual = _overridden(_overridden(values if is_preset else {}, where_read or {}), left_out)
-    meant = _overridden({} if is_preset else values, given)
+    usual = overridden(overridden(values if is_preset else {}, where_read or {}), left_out)
+    meant = overridden({} if is_preset else values, given)
     return parse(_joined(_fitting(usual, meant), meant))
 
 
@@ -67,7 +64,7 @@ def changed(config: Config, overrides: Mapping[str, Any]) -> Config:
         section: {key: value for key, value in keys.items() if key == "name" or value != _default(config, section, key)}
         for section, keys in config.to_dict().items()
     }
-    return parse(_overridden(set_by_someone, overrides))
+    return parse(overridden(set_by_someone, overrides))
 
 
 def _default(config: Config, section: str, key: str) -> Any:
@@ -81,22 +78,6 @@ def _build(values: Mapping[str, Any]) -> Config:
         for name, keys in values.items()
     }
     return Config(**sections)
-
-
-def _overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    result = {section: dict(keys) if isinstance(keys, Mapping) else keys for section, keys in values.items()}
-    for name, value in overrides.items():
-        section, dot, key = name.partition(".")
-        if not dot:
-            raise InputError(f"a setting must be named section.key, got {name!r}; for example run.seed.")
-        table = result.setdefault(section, {})
-        if not isinstance(table, dict):
-            continue  # what is no table is refused by parse
-        if value is None:
-            table.pop(key, None)
-        else:
-            table[key] = value
-    return {section: keys for section, keys in result.items() if keys != {}}
 
 
 def _fitting(usual: Mapping[str, Any], meant: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,21 +110,14 @@ def parse_override(text: str) -> tuple[str, Any]:
         raise InputError(f"a setting must look like section.key=value, got {text!r}.")
     try:
         return name.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except ValueError:
         return name.strip(), value.strip()
 
 
-def _read(source: str | Path) -> str:
-    name, path = str(source), Path(source)
-    if name in presets():
-        return (_preset_folder() / f"{name}.toml").read_text()
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise InputError(
-            f"expected a TOML file or a preset, got {name!r} ({reason}); {nearest(name, presets())}"
-        ) from None
+def _read(source: str | Path) -> dict[str, Any]:
+    if str(source) in presets():
+        return tomllib.loads((_preset_folder() / f"{source}.toml").read_text())
+    return read_toml(source, "a TOML file or a preset", nearest(str(source), presets()))
 
 
 def _preset_folder() -> Any:

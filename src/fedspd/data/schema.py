@@ -6,7 +6,6 @@ it is ever computed from records, so features built under it cost no privacy.
 
 import hashlib
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import tomli_w
 from numpy.typing import NDArray
 
 from fedspd.errors import InputError
-from fedspd.reading import nearest
+from fedspd.reading import nearest, read_toml, typed
 
 MISSING_ENTRIES = ("", "?")  # what a file holds where a value is missing
 
@@ -127,24 +126,15 @@ class Schema:
 
 def read_schema(path: str | Path) -> Schema:
     """Read a `schema.toml`; its keys and types are checked strictly."""
-    try:
-        values = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise InputError(
-            f"expected a schema in TOML, got {str(path)!r} ({error.strerror}); name another file."
-        ) from None
-    except UnicodeDecodeError:
-        raise InputError(f"a schema must be UTF-8 text, got {str(path)!r}; save it as UTF-8.") from None
-    except ValueError as error:
-        raise InputError(f"{path} is not valid TOML: {error}; mend it at that place.") from None
+    values = read_toml(path, "a schema in TOML, as UTF-8 text", "name another file, or save it as such.")
     _check_keys("the schema", values, ("label", "columns"), required=("label", "columns"))
     label = values["label"]
     _check_keys("[label]", label, ("column", "classes"), required=("column", "classes"))
-    columns = _typed("the columns, each under its own [[columns]],", values["columns"], list)
+    columns = typed("the columns, each under its own [[columns]],", tuple[dict, ...], values["columns"])
     return Schema(
         tuple(_column(entry) for entry in columns),
-        _typed("label.column", label["column"], str),
-        _texts("label.classes", label["classes"]),
+        typed("label.column", str, label["column"]),
+        typed("label.classes", tuple[str, ...], label["classes"]),
     )
 
 
@@ -173,7 +163,7 @@ CATEGORICAL_KEYS = ("name", "levels", "drop_first", "missing")
 
 def _column(entry: Any) -> Numeric | Categorical:
     _check_keys("[[columns]]", entry, dict.fromkeys((*NUMERIC_KEYS, *CATEGORICAL_KEYS)), required=("name",))
-    where = f"column {_typed('the name of a column', entry['name'], str)!r}"
+    where = f"column {typed('the name of a column', str, entry['name'])!r}"
     if ("bounds" in entry) == ("levels" in entry):
         raise InputError(
             f"{where} must have either bounds, if it is numeric, or levels, if it is categorical, got "
@@ -184,23 +174,24 @@ def _column(entry: Any) -> Numeric | Categorical:
 
 def _numeric(where: str, entry: dict[str, Any]) -> Numeric:
     _check_keys(f"{where}, which is numeric,", entry, NUMERIC_KEYS)
-    bounds = [_number(f"a bound of {where}", bound) for bound in _typed(f"bounds of {where}", entry["bounds"], list)]
+    bounds = typed(f"bounds of {where}", tuple[float, ...], entry["bounds"])
     if len(bounds) != 2:
         raise InputError(f"bounds of {where} must be two numbers, got {len(bounds)}; write [lower, upper].")
-    missing = _number(f"missing of {where}", entry.get("missing", bounds[0]))
-    log = _typed(f"log of {where}", entry.get("log", False), bool)
+    missing = typed(f"missing of {where}", float, entry.get("missing", bounds[0]))
+    log = typed(f"log of {where}", bool, entry.get("log", False))
     return Numeric(entry["name"], bounds[0], bounds[1], missing, log)
 
 
 def _categorical(where: str, entry: dict[str, Any]) -> Categorical:
     _check_keys(f"{where}, which is categorical,", entry, CATEGORICAL_KEYS)
-    missing = _typed(f"missing of {where}", entry["missing"], str) if "missing" in entry else None
-    drop_first = _typed(f"drop_first of {where}", entry.get("drop_first", False), bool)
-    return Categorical(entry["name"], _texts(f"levels of {where}", entry["levels"]), missing, drop_first)
+    missing = typed(f"missing of {where}", str, entry["missing"]) if "missing" in entry else None
+    drop_first = typed(f"drop_first of {where}", bool, entry.get("drop_first", False))
+    levels = typed(f"levels of {where}", tuple[str, ...], entry["levels"])
+    return Categorical(entry["name"], levels, missing, drop_first)
 
 
 def _check_keys(where: str, entry: Any, known: Iterable[str], required: tuple[str, ...] = ()) -> None:
-    _typed(where, entry, dict)
+    typed(where, dict, entry)
     for key in entry:
         if key not in known:
             raise InputError(f"{where} has an unknown key {key!r}; {nearest(key, known)}")
@@ -220,25 +211,3 @@ def _check_names(what: str, names: tuple[str, ...], at_least: int) -> None:
     name, times = Counter(names).most_common(1)[0]
     if times > 1:
         raise InputError(f"{what} must all be different, got {name!r} more than once; drop or rename one.")
-
-
-_IN_WORDS = {bool: "true or false", str: "text in quotes", list: "a list", dict: "a table of keys"}
-
-
-def _typed(where: str, value: Any, kind: type) -> Any:
-    if not isinstance(value, kind):
-        raise InputError(f"{where} must be {_IN_WORDS[kind]}, got {value!r}; write that.")
-    return value
-
-
-def _texts(where: str, values: Any) -> tuple[str, ...]:
-    return tuple(_typed(f"each of {where}", value, str) for value in _typed(where, values, list))
-
-
-def _number(where: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{where} must be a number, got {value!r}; write one without quotes.")
-    try:
-        return float(value)
-    except OverflowError:  # a whole number too long for a float
-        return np.inf if value > 0 else -np.inf

@@ -9,7 +9,6 @@ import hashlib
 import os
 import re
 import stat
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,6 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from fedspd.errors import InputError
+from fedspd.reading import read_toml
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")  # of a site: it stands in logs, ledgers, reports and paths
 SCHEME = ec.ECDSA(hashes.SHA384())
@@ -164,15 +164,7 @@ def check_name(name: Any, what: str = "a site's name") -> None:
 
 def read_members(path: Path) -> Members:
     """The federation's file: one [[site]] table for each site, with its name and key; other entries are ignored."""
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8")).get("site")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise InputError(
-            f"expected the federation's file at {path}, got: {reason}; ask the server's operator."
-        ) from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not valid TOML: {error}; mend it at that place.") from None
+    tables = read_toml(path, "the federation's file", "ask the server's operator for it.").get("site")
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise InputError(f"{path} must have a [[site]] table for each site, got none; add them.")
     try:

@@ -1,7 +1,6 @@
 """A federation as its operator describes it: federation.toml, with the run's settings, the server's and the sites."""
 
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from fedspd.deploy.masks.member import SMALLEST_GROUP
 from fedspd.deploy.protocol.identity import Members, PublicKey, check_name, read_public_key
 from fedspd.deploy.protocol.terms import MOST_RECORDS, NOT_HERE, PLAIN, SECURE
 from fedspd.errors import InputError
-from fedspd.reading import parse_section, setting
+from fedspd.reading import overridden, parse_section, read_toml, setting
 
 
 @dataclass(frozen=True)
@@ -116,23 +115,8 @@ class RunSettings:
 
 def read_federation(path: Path, overrides: Mapping[str, Any] | None = None) -> RunSettings:
     """Read and check federation.toml; overrides name settings as section.key."""
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise InputError(
-            f"expected a federation.toml, got {str(path)!r} ({reason}); write one with `fedspd deploy init`."
-        ) from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not valid TOML: {error}; mend it at that place.") from None
-    for name, value in (overrides or {}).items():
-        section, dot, key = name.partition(".")
-        if not dot or section == "site":
-            raise InputError(f"a setting must be named section.key, got {name!r}; for example run.rounds.")
-        table = values.setdefault(section, {})
-        if isinstance(table, dict):  # what is none is refused by parse_federation
-            table[key] = value
-    return parse_federation(values, path.resolve().parent)
+    values = read_toml(path, "a federation.toml", "write one with `fedspd deploy init`.")
+    return parse_federation(overridden(values, overrides or {}), path.resolve().parent)
 
 
 def parse_federation(values: Mapping[str, Any], home: Path) -> RunSettings:

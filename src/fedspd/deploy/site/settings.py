@@ -3,7 +3,6 @@
 The server never sees this file. Paths are relative to it.
 """
 
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from fedspd.algorithms import METHODS
 from fedspd.deploy.protocol.identity import check_name
 from fedspd.errors import InputError
 from fedspd.privacy.ledger import Budget
-from fedspd.reading import parse_section, setting
+from fedspd.reading import parse_section, read_toml, setting
 
 PROVED = tuple(
     name
@@ -133,13 +132,7 @@ def _check_paths(place: Place) -> None:
 def read_site(path: Path | str) -> Site:
     """Read and check a site's file."""
     path = Path(path)
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise InputError(f"expected a site's TOML file, got {str(path)!r} ({reason}); name another one.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not valid TOML: {error}; mend it at that place.") from None
+    values = read_toml(path, "a site's TOML file", "name another one.")
     sections = {name: parse_section(SECTIONS, name, keys) for name, keys in values.items()}
     place = sections.get("site") or parse_section(SECTIONS, "site", {})
     allowance = sections.get("budget")
