@@ -17,7 +17,7 @@ SCRIPT = Path(sys.executable).with_name("fedspd")
 DRIVER = """
 import gc, json, os, sys, traceback
 import typer
-from fedspd import cli, experiment, report
+from fedspd import assemble, cli, report
 
 typer.main.get_command(cli.app)
 gc.freeze()
