@@ -11,7 +11,7 @@ PEERS ?=
 SITES ?= 5
 NODES ?= 5,20
 
-.PHONY: help demo demo-deploy test test-deploy check lint types imports browser bench bench-limit bench-scale \
+.PHONY: help demo demo-deploy test test-all test-deploy check lint types imports browser bench bench-limit bench-scale \
 	bench-throughput bench-peers bench-deploy utility reproduce compare figures clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -32,13 +32,16 @@ demo: $(VENV)/.installed ## train FedSPD-DP on Adult under a budget; summary, fi
 demo-deploy: $(VENV)/.installed-dev ## train between a server and five sites of this machine, with TLS (SITES=5)
 	$(BIN)/python scripts/demo_deploy.py --sites $(SITES)
 
-test: $(VENV)/.installed-dev ## run the tests
-	$(BIN)/pytest --numprocesses auto --dist loadfile
+test: $(VENV)/.installed-dev ## run the tests of every promise, in minutes
+	$(BIN)/pytest --numprocesses auto --dist worksteal
+
+test-all: test ## and then the slow ones: statistics, browser, crashes, studies, every method compiled
+	$(BIN)/pytest -m slow --numprocesses auto --dist worksteal
 
 test-deploy: $(VENV)/.installed-dev ## faults of a deployment, with real processes (ONLY="-k ten_rounds" for a part)
 	$(BIN)/pytest -m deploy tests/deploy tests/test_packaging.py --durations=0 $(ONLY)
 
-check: lint types imports test ## everything CI checks
+check: lint types imports test-all ## everything CI checks
 
 lint: $(VENV)/.installed-dev ## style
 	$(BIN)/ruff format --check .

@@ -13,16 +13,19 @@ import matplotlib
 SCRIPT = Path(sys.executable).with_name("fedspd")
 
 # Importing and unloading the program take seconds, a refusal milliseconds: many commands are forked from
-# one process that has imported it, and end without tidying up.
+# one process that has imported it, with what these commands would import themselves, and end without tidying up.
 DRIVER = """
-import gc, json, os, sys, traceback
+import gc, importlib, json, os, sys, traceback
 import typer
 from fedspd import assemble, cli, report
 
+cases, modules = json.load(sys.stdin)
+for name in modules:
+    importlib.import_module(name)
 typer.main.get_command(cli.app)
 gc.freeze()
 codes = {}
-for folder, arguments in json.load(sys.stdin).items():
+for folder, arguments in cases.items():
     child = os.fork()
     if child == 0:
         os.chdir(folder)
@@ -43,6 +46,9 @@ for folder, arguments in json.load(sys.stdin).items():
     codes[folder] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 print(json.dumps(codes))
 """
+RUNS = ("matplotlib.backends.backend_agg", "matplotlib.figure", "scipy.stats", "sklearn.linear_model", "fedspd.studies")
+DEPLOYMENT = ("fedspd.deploy.setup.init", "fedspd.deploy.server.serve", "fedspd.deploy.site.serve")
+IMPORTED = {"run": RUNS, "sweep": RUNS, "compare": RUNS, "reproduce": RUNS, "deploy": DEPLOYMENT}
 
 
 class Finished(NamedTuple):
@@ -76,9 +82,10 @@ def run_all(root: Path, cases: Mapping[str, Sequence[str]]) -> dict[str, Finishe
     folders = {name: root / name.replace(" ", "-") for name in cases}
     for folder in folders.values():
         folder.mkdir(exist_ok=True)
+    modules = sorted({module for command, *_ in cases.values() for module in IMPORTED.get(command, ())})
     done = subprocess.run(
         [sys.executable, "-c", DRIVER],
-        input=json.dumps({str(folders[name]): list(arguments) for name, arguments in cases.items()}),
+        input=json.dumps([{str(folders[name]): list(arguments) for name, arguments in cases.items()}, modules]),
         cwd=root, env=environment(root / "cache"), capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

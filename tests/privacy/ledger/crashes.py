@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import sqlite3
+import subprocess
 import sys
 import time
 import traceback
@@ -24,6 +25,7 @@ EVENT = Gaussian(75.0)
 BUDGETS = {f"client-{i}": Budget(1.0 if i % 2 else 0.2, 1e-5) for i in range(12)}
 FITS = {c: participations_that_fit(EVENT, {}, b.epsilon, b.delta) for c, b in BUDGETS.items()}
 ROUNDS = 2000
+ROOT = Path(__file__).parents[3]
 
 
 def prepare(path: Path) -> None:
@@ -71,12 +73,26 @@ def fork(task: Callable[[], None]) -> int:
 
 
 def kill_workers(path: Path, releases: Path, order: Order, kills: int, seed: int) -> None:
-    """Start pairs of workers and kill them at random moments, some while they still open the ledger."""
+    """Start pairs of workers and kill them at random moments, some while they still open the ledger.
+
+    A process of its own forks them: a fork of one that holds gigabytes of numerical libraries takes a tenth of a second.
+    """
+    program = (
+        f"from {__name__} import fork_and_kill; fork_and_kill(*{(str(path), str(releases), order, kills, seed)!r})"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def fork_and_kill(path: str, releases: str, order: Order, kills: int, seed: int) -> None:
+    """See `kill_workers`."""
     rng = random.Random(seed)
     for _ in range(kills // 2):
         listen, tell = os.pipe()
         seeds = rng.getrandbits(32), rng.getrandbits(32)
-        children = [fork(partial(work, path, releases, order, seed, partial(os.close, tell))) for seed in seeds]
+        children = [
+            fork(partial(work, Path(path), Path(releases), order, seed, partial(os.close, tell))) for seed in seeds
+        ]
         os.close(tell)
         if rng.random() < 0.75:
             os.read(listen, 1)  # ends when both have closed it
