@@ -19,6 +19,7 @@ from fedspd.engine import Simulation, stream
 from fedspd.errors import InputError
 from fedspd.privacy import WHOLE_SHARD, ProvedPlan, RecordSampling, gaussian, plan_proved, randomized_response
 from fedspd.privacy.ledger import Ledger
+from fedspd.privacy.plans.proved import sizes_that_matter
 from fedspd.problem import Objective
 
 
@@ -62,8 +63,10 @@ def make_plan(config: Config, holdings: Holdings, sampling: RecordSampling, prop
     privacy, sizes = config.privacy, holdings.sizes
     multiplier = privacy.noise_multiplier
     if privacy.budget == "round":
-        # The smallest shard has the highest sampling rate, the largest the most crowded batches.
-        extremes = {int(sizes.min()), int(sizes.max())}
+        # The smallest shard has the highest sampling rate, the largest the most crowded batches; of whole shards those
+        # that do not divide evenly have the earliest records.
+        worst = sizes_that_matter(sampling, sizes) if sampling.counts_positions else (sizes.min(), sizes.max())
+        extremes = {int(size) for size in worst}
         multiplier = max(multiplier_for(sampling, size, 1, privacy.epsilon, privacy.delta) for size in extremes)
     return plan_proved(
         privacy.epsilon,
@@ -138,7 +141,10 @@ def make_sampling(config: Config, proposal: Proposal, dimension: int) -> RecordS
     if algorithm.batch_size is None and LAWS[METHODS[algorithm.name].noise] == "laplace":
         return RecordSampling(WHOLE_SHARD, law="laplace", dimension=dimension, directions=1)
     if algorithm.batch_size is None:
-        return RecordSampling(WHOLE_SHARD, blocks=algorithm.bands if algorithm.name == "dp-ftrl" else 1)
+        return RecordSampling(
+            WHOLE_SHARD, None, algorithm.local_steps, proposal.contraction,
+            blocks=algorithm.bands if algorithm.name == "dp-ftrl" else 1,
+        )  # fmt: skip
     return RecordSampling(
         algorithm.sampling, algorithm.batch_size, algorithm.local_steps, proposal.contraction, proposal.max_batch
     )
