@@ -29,9 +29,11 @@ from fedspd.algorithms.parts.network import Network
 from fedspd.algorithms.parts.step_sizes import Constant
 from fedspd.audit.replay import Shard, replay, unit_draws
 from fedspd.engine import simulate, stream
+from fedspd.engine.draws import NOBODY, whole_shards
 from fedspd.engine.round import play
 from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling, plan_proved
-from fedspd.privacy.accounting import FixedSize, spent
+from fedspd.privacy.accounting import FixedSize, Gaussian, spent
+from fedspd.privacy.accounting.events import step_chances
 from fedspd.privacy.mechanism import gaussian
 from fedspd.problem import Objective, Softmax, Unregularized
 from fedspd.typing import Query, Release
@@ -193,6 +195,37 @@ def steps_are_undercharged(contraction: float) -> bool:
     return realized > 1.0
 
 
+def positions_are_undercharged(contraction: float) -> bool:
+    """The same on whole shards, of which a last iterate is a plain Gaussian release."""
+    plan = plan_proved(1.0, 1e-5, RecordSampling(WHOLE_SHARD, None, 5, contraction), np.array([325]), 20)
+    return spent({Gaussian(float(plan.noise_multipliers[0])): 20}, 1e-5).epsilon > 1.0
+
+
+def contraction_is_refused(algorithm: Any, contraction: float) -> bool:
+    """Whether a run refuses a plan that counts on so much contraction."""
+    sizes = np.asarray(small_run(algorithm, None).shards.sizes)
+    plan = plan_proved(2.0, 1e-5, RecordSampling(WHOLE_SHARD, None, algorithm.local_steps, contraction), sizes, 2)
+    try:
+        small_run(algorithm, plan).check()
+    except RuntimeError:
+        return True
+    return False
+
+
+def steps_are_known(deal: Callable[..., np.ndarray], size: int = 23, steps: int = 5) -> bool:
+    """Whether record 0 of a whole shard is in some step more often than the accounting has it."""
+    dealt = [deal(stream(0, "records", round), np.array([size]), steps)[0] for round in range(2000)]
+    counts = np.bincount([int(np.argmax((batches == 0).any(axis=1))) for batches in dealt], minlength=steps)
+    return bool(stats.chisquare(counts, 2000 * np.array(step_chances(size, steps))).pvalue < 1e-6)
+
+
+def dealt_by_number(rng: Any, sizes: np.ndarray, steps: int) -> np.ndarray:
+    """A whole shard that is never shuffled."""
+    dealt = np.full((1, -(-int(sizes[0]) // steps) * steps), NOBODY)
+    dealt[0, : sizes[0]] = np.arange(sizes[0])
+    return dealt.reshape(1, -1, steps).swapaxes(1, 2)
+
+
 def is_refused(algorithm: DPSGD) -> bool:
     """Whether a round refuses to be played."""
     server, client, _ = algorithm.start(np.zeros((1, COLUMNS, 2)))
@@ -286,6 +319,22 @@ CHECKS: dict[str, tuple[Callable[[], bool], Callable[[], bool]]] = {
     "the steps of DP-FedAvg are charged like those of an average": (
         lambda: steps_are_undercharged(0.0),
         lambda: steps_are_undercharged(1.0),
+    ),
+    "whole shards of DP-FedAvg are charged for a random step of an average": (
+        lambda: positions_are_undercharged(0.0),
+        lambda: positions_are_undercharged(1.0),
+    ),
+    "a plan counts on a contraction that DP-FedAvg does not have": (
+        lambda: contraction_is_refused(fedavg(), 0.0),
+        lambda: contraction_is_refused(fedavg(), 0.5),
+    ),
+    "a plan counts on more contraction than FedSPD-DP has": (
+        lambda: contraction_is_refused(method(local_steps=5, inverse_step=0.5, crowding=2.0), 0.5 / 0.55),
+        lambda: contraction_is_refused(method(local_steps=5, inverse_step=0.5, crowding=2.0), 0.95),
+    ),
+    "a whole shard is dealt out to its steps without a shuffle": (
+        lambda: steps_are_known(whole_shards),
+        lambda: steps_are_known(dealt_by_number),
     ),
     "DDP-ADMM with noise on the dual leaves determinants out of its plan": (
         lambda: determinant_is_left_out(1.0),

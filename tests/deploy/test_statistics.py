@@ -11,9 +11,10 @@ from scipy import stats
 from fedspd.data import Shards, Table, finish, read_table
 from fedspd.deploy.protocol.messages import Ask
 from fedspd.deploy.protocol.terms import Terms, columns_of
-from fedspd.deploy.site.local import _drawn, measure, moments_scale, round_scale
+from fedspd.deploy.site.local import _drawn, _gradient_sum, measure, moments_scale, round_scale
 from fedspd.deploy.site.memory import from_bytes
 from fedspd.engine.batches import gather_batches
+from fedspd.privacy.accounting.events import relative_distances
 from fedspd.typing import Query
 from tests.deploy.sites import SCHEMA, Federation, federation, write_records
 
@@ -106,6 +107,27 @@ def test_the_moments_have_the_planned_noise_around_the_true_sums(tmp_path: Path)
     assert noise_is_standard(values)
     assert not noise_is_standard(1.05 * values)
     assert not noise_is_standard(0.95 * values)
+
+
+@pytest.mark.parametrize("batches", [{}, {"algorithm__batch_size": 20}], ids=["whole shard", "batches"])
+def test_what_rounding_may_do_is_covered_at_every_local_step(batches: dict[str, Any], tmp_path: Path) -> None:
+    """A record of the last step is charged for less than one of the first, and rounding moves both alike."""
+    made = federation(tmp_path)
+    terms = made.terms(algorithm__local_steps=3, algorithm__inverse_step=2.0, **batches)
+    agreed = terms.agreed(made.schema)
+    algorithm: Any = agreed.algorithm
+    draws, columns = agreed.plan.draws, len(made.schema.columns)
+    weights = np.full((columns_of(made.schema, terms.config), 2), 1e3)
+    ask = Ask(terms.digest, 1, 0, weights, np.zeros(columns), np.ones(columns))
+    _, state, _ = algorithm.start(np.zeros((1, *weights.shape)))
+    batch = _gradient_sum(terms, agreed, weights.shape[0], float(terms.batch(agreed)[0]))
+    rounding = algorithm.rounding(algorithm.broadcast(weights, 1), state, batch)
+    charged = round_scale(terms, agreed, ask, state) / agreed.plan.noise_multipliers[terms.place]
+    first = float(algorithm.sensitivity(1, terms.batch(agreed))[0])
+    far = relative_distances(draws.local_steps, draws.contraction)
+    assert far[-1] < 0.7, "the steps differ"
+    for distance in far:
+        assert (first * distance + 2 * rounding) / (charged * distance) <= 1 + 1e-15
 
 
 def test_every_batch_is_drawn_afresh_and_every_record_is_as_likely(tmp_path: Path) -> None:

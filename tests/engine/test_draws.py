@@ -10,6 +10,7 @@ from scipy import stats
 
 from fedspd.engine import draws
 from fedspd.engine.draws import stream
+from fedspd.privacy.accounting.events import step_chances
 
 
 @given(st.lists(st.integers(5, 60), min_size=1, max_size=8), st.integers(1, 5), st.integers(0, 2**32))
@@ -48,6 +49,53 @@ def test_a_sample_that_kept_its_repeats_once_redrawn_would_be_found_out() -> Non
     code = drawn[distinct] @ size ** np.arange(3)
     expected = [np.dot(sample, size ** np.arange(3)) for sample in permutations(range(size), 3)]
     assert stats.chisquare(np.bincount(code, minlength=size**3)[expected]).pvalue < 1e-6
+
+
+def steps_of(whole: np.ndarray, record: int) -> np.ndarray:
+    """In which batch of each shard a record is, from 0."""
+    return np.argmax((whole == record).any(axis=2), axis=1)
+
+
+@pytest.mark.parametrize("size", [20, 23])
+def test_a_record_of_a_whole_shard_is_in_each_batch_with_the_chance_the_accounting_assumes(size: int) -> None:
+    trials, steps = 40_000, 5
+    whole = draws.whole_shards(stream(3, "records"), np.full(trials, size), steps)
+    expected = trials * np.array(step_chances(size, steps))
+    for record in (0, 11, size - 1):
+        counts = np.bincount(steps_of(whole, record), minlength=steps)
+        assert stats.chisquare(counts, expected).pvalue > 1e-4
+        assert stats.chisquare(counts, expected * [1.1, 1, 1, 1, 1 - 0.1 * expected[0] / expected[4]]).pvalue < 1e-4
+
+
+def test_the_steps_of_a_record_are_independent_from_round_to_round() -> None:
+    seen = np.array(
+        [
+            [steps_of(draws.whole_shards(stream(seed, "records", round), np.array([4]), 2), 0)[0] for round in (1, 2)]
+            for seed in range(4000)
+        ]
+    )
+    table = np.bincount(seen @ [2, 1], minlength=4)
+    assert stats.chisquare(table).pvalue > 1e-4
+
+
+class Tied:
+    """A source whose first draws tie."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def random(self, size: tuple[int, ...]) -> np.ndarray:
+        self.asked += 1
+        return np.full(size, 0.5) if self.asked == 1 else np.random.default_rng(self.asked).random(size)
+
+    def integers(self, low: int, high: object, size: object = None, dtype: object = None) -> np.ndarray:
+        raise NotImplementedError
+
+
+def test_a_shuffle_whose_keys_tie_is_drawn_again() -> None:
+    source = Tied()
+    assert sorted(draws.whole_shards(source, np.array([6, 4]), 2)[0].ravel().tolist()) == list(range(6))
+    assert source.asked == 2
 
 
 def test_a_record_is_in_each_batch_with_the_rate_the_accounting_assumes_and_not_five_percent_off() -> None:

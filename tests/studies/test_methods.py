@@ -1,5 +1,6 @@
 """Every method by its name: it builds and runs, claims what the table says, and refuses what it does not have."""
 
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -10,8 +11,8 @@ from fedspd import InputError, run
 from fedspd.algorithms import METHODS
 from fedspd.assemble import prepare_experiment
 from fedspd.config import Config, load
-from fedspd.privacy import ProvedPlan, PublishedPlan
-from fedspd.privacy.accounting import Gaussian, spent
+from fedspd.privacy import ProvedPlan, PublishedPlan, plan_proved
+from fedspd.privacy.accounting import FixedSize, Gaussian, spent
 from fedspd.report.terminal import privacy_statement
 from tests.support.small_runs import small_run
 
@@ -193,6 +194,33 @@ def test_whole_shards_with_a_budget_per_round_have_the_noise_of_one_gaussian_rel
     (group,) = plan.groups
     assert isinstance(group.event, Gaussian)
     assert 0.0999 < spent([(group.event, 1)], 1e-4).epsilon <= 0.1
+
+
+def test_whole_shards_in_several_averaged_steps_are_charged_for_a_random_step() -> None:
+    steps: dict[str, Any] = {"algorithm__local_steps": 5, "algorithm__inverse_step": 4.0, "algorithm__penalty": 0.5}
+    plan = prepare_experiment(settings("fedspd", **steps)).plan
+    assert isinstance(plan, ProvedPlan)
+    for group in plan.groups:
+        assert isinstance(group.event, FixedSize)
+        assert (group.event.drawn, group.event.contraction) == (group.event.records, 4.0 / 4.5)
+    before = plan_proved(1.0, plan.delta, replace(plan.draws, contraction=0.0), np.array([325]), 5).noise_multipliers[0]
+    after = plan_proved(1.0, plan.delta, plan.draws, np.array([325]), 5).noise_multipliers[0]
+    assert 1.2 < before / after < 1.5
+    last = prepare_experiment(settings("dp-fedavg", algorithm__local_steps=5, algorithm__inverse_step=4.0)).plan
+    assert isinstance(last, ProvedPlan)
+    assert all(isinstance(group.event, Gaussian) for group in last.groups), "of a last iterate all steps weigh alike"
+
+
+def test_a_budget_per_round_holds_for_the_shard_whose_records_stand_earliest() -> None:
+    """Of shards that differ by one in size some divide by the number of steps and some do not."""
+    steps: dict[str, Any] = {"algorithm__local_steps": 5, "algorithm__inverse_step": 4.0, "algorithm__penalty": 0.5}
+    plan = prepare_experiment(
+        settings("fedspd", privacy__budget="round", privacy__epsilon=1.0, partition__clients=100, **steps)
+    ).plan
+    assert isinstance(plan, ProvedPlan)
+    costs = [spent({group.event: 1}, plan.delta).epsilon for group in plan.groups]
+    assert len(costs) == 2
+    assert 0.99 < max(costs) <= 1.0
 
 
 def test_the_same_clients_in_all_rounds_are_charged_for_all_rounds() -> None:

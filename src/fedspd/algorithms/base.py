@@ -148,6 +148,16 @@ class PerturbsObjective(Protocol):
 
 
 @runtime_checkable
+class AveragesSteps(Protocol):
+    """A method that releases the average of its local steps, so that a record counts less the later it comes."""
+
+    @property
+    def contraction(self) -> float:
+        """By which a later step shrinks what a record did, at least."""
+        ...
+
+
+@runtime_checkable
 class Stirs(Protocol):
     """A method whose clients remember draws of their noise: secret, but no function of records."""
 

@@ -18,6 +18,7 @@ from fedspd.engine.release import flip_labels, release_moments
 from fedspd.errors import InputError
 from fedspd.privacy import WHOLE_SHARD, ProvedPlan, RecordSampling, plan_proved
 from fedspd.privacy.ledger import Ledger
+from fedspd.privacy.plans.proved import sizes_that_matter
 
 
 def build(config: Config, open_ledger: Callable[[], Ledger] | None) -> Experiment:
@@ -66,7 +67,8 @@ def make_sampling(made: Made, work: Work, dimension: int, holdings: Holdings) ->
         )  # fmt: skip
     if algorithm.law == "laplace":
         return RecordSampling(WHOLE_SHARD, law="laplace", dimension=dimension, directions=1)
-    return RecordSampling(WHOLE_SHARD, blocks=algorithm.blocks if isinstance(algorithm, TakesTurns) else 1)
+    blocks = algorithm.blocks if isinstance(algorithm, TakesTurns) else 1
+    return RecordSampling(WHOLE_SHARD, None, work.local_steps, made.contraction, blocks=blocks)
 
 
 def make_plan(config: Config, holdings: Holdings, sampling: RecordSampling, made: Made) -> ProvedPlan:
@@ -75,8 +77,10 @@ def make_plan(config: Config, holdings: Holdings, sampling: RecordSampling, made
     multiplier = privacy.noise_multiplier
     assert made.participations is not None, "a proved method counts participations"
     if privacy.budget == "round":
-        # The smallest shard has the highest sampling rate, the largest the most crowded batches.
-        extremes = {int(sizes.min()), int(sizes.max())}
+        # The smallest shard has the highest sampling rate, the largest the most crowded batches; of whole shards those
+        # that do not divide evenly have the earliest records.
+        worst = sizes_that_matter(sampling, sizes) if sampling.counts_positions else (sizes.min(), sizes.max())
+        extremes = {int(size) for size in worst}
         multiplier = max(multiplier_for(sampling, size, 1, privacy.epsilon, privacy.delta) for size in extremes)
     return plan_proved(
         privacy.epsilon,

@@ -112,14 +112,19 @@ def whole_shards(rng: Source, sizes: np.ndarray, steps: int) -> np.ndarray:
     """(clients, steps, longest batch): every record of every client once; filled up with `NOBODY`.
 
     With several steps the records are shuffled and dealt out in turn, so that a client's batches differ
-    by at most one in length.
+    by at most one in length. Every order is as likely as any other, which the accounting counts on: keys that
+    tie would favor some, so they are drawn again.
     """
     width = int(sizes.max())
     numbers = np.broadcast_to(np.arange(width), (len(sizes), width))
     if steps == 1:
         return np.where(numbers < sizes[:, None], numbers, NOBODY)[:, None]
-    keys = np.where(numbers < sizes[:, None], rng.random((len(sizes), width)), 2.0)
-    order = np.where(numbers < sizes[:, None], np.argsort(keys, axis=1), NOBODY)
+    while True:
+        keys = np.where(numbers < sizes[:, None], rng.random((len(sizes), width)), 2.0 + numbers)
+        places = np.argsort(keys, axis=1)
+        if (np.diff(np.take_along_axis(keys, places, axis=1), axis=1) > 0).all():
+            break
+    order = np.where(numbers < sizes[:, None], places, NOBODY)
     padded = np.full((len(sizes), -(-width // steps) * steps), NOBODY)
     padded[:, :width] = order
     return padded.reshape(len(sizes), -1, steps).swapaxes(1, 2)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedspd.algorithms import Algorithm
-from fedspd.algorithms.base import PerturbsObjective
+from fedspd.algorithms.base import AveragesSteps, PerturbsObjective
 from fedspd.algorithms.parts.rules import check_participants
 from fedspd.data import Shards, Table
 from fedspd.engine.batches import check_batches, nominal_sizes
@@ -72,6 +72,13 @@ def _check_counted(algorithm: Algorithm, plan: ProvedPlan, divisors: np.ndarray)
             raise RuntimeError(f"the method's determinant costs {needed:g}, of which its plan counts {counted:g}.")
         if plan.draws.directions is not None and plan.draws.directions < algorithm.directions:
             raise RuntimeError("a record moves the method's gradient in more directions than its plan counts on.")
+    if plan.draws.contraction > 0:
+        known = algorithm.contraction if isinstance(algorithm, AveragesSteps) else 0.0
+        if plan.draws.contraction > known * (1 + 1e-12) or plan.draws.local_steps != algorithm.local_steps:
+            raise RuntimeError(
+                f"{algorithm.local_steps} local steps shrink a record's part to {known:g}, its plan counts on "
+                f"{plan.draws.local_steps} and {plan.draws.contraction:g}."
+            )
     turns = getattr(algorithm, "bands", 1)  # of a client's blocks of records
     if plan.draws.blocks > turns:
         raise RuntimeError(f"records come in turns of {turns}, its plan charges in turns of {plan.draws.blocks}.")

@@ -8,7 +8,8 @@ from scipy import stats
 
 from fedspd.engine.draws import NOBODY
 from fedspd.engine.jax_engine.session import installed, session
-from tests.engine.test_draws import spherical
+from fedspd.privacy.accounting.events import step_chances
+from tests.engine.test_draws import spherical, steps_of
 
 pytestmark = pytest.mark.skipif(not installed(), reason="JAX is not installed")
 
@@ -124,3 +125,17 @@ def test_a_shuffled_shard_puts_every_record_in_every_batch_equally_often() -> No
         dealt = np.asarray(jax.vmap(lambda key: draws.whole_shard(key, 6, 8, 2))(keys(30_000)))
     first = np.bincount(dealt[:, 0][dealt[:, 0] != NOBODY], minlength=6)
     assert stats.chisquare(first).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("size", [20, 23])
+def test_a_record_of_a_whole_shard_is_in_each_batch_with_the_chance_the_accounting_assumes(size: int) -> None:
+    import jax
+
+    from fedspd.engine.jax_engine import draws
+
+    trials, steps = 40_000, 5
+    with session():
+        whole = np.asarray(jax.jit(jax.vmap(lambda key: draws.whole_shard(key, size, 25, steps)))(keys(trials)))
+    expected = trials * np.array(step_chances(size, steps))
+    for record in (0, size - 1):
+        assert stats.chisquare(np.bincount(steps_of(whole, record), minlength=steps), expected).pvalue > 1e-4

@@ -26,7 +26,7 @@ GAPS = np.arange(-2 * REACH, 2 * REACH + 1) * SPACING
 
 def centers(shard: tuple[int, ...], event: FixedSize) -> Centers:
     """Where the query lies over all draws, in units of the replace-one sensitivity of a record at step 1."""
-    weights = np.repeat(relative_distances(event.local_steps, event.contraction), event.drawn // event.local_steps)
+    weights = np.resize(relative_distances(event.local_steps, event.contraction), event.drawn)  # dealt out in turn
     draws = (
         itertools.combinations(shard, event.drawn)
         if event.local_steps == 1
@@ -107,6 +107,10 @@ def test_in_one_round_the_bound_is_attained(records: int, drawn: int) -> None:
         FixedSize(0.7, 5, 3, local_steps=3, contraction=0.9),
         FixedSize(2.0, 4, 3, local_steps=3, contraction=0.5),
         FixedSize(1.0, 5, 4, local_steps=2, contraction=0.5),
+        FixedSize(0.7, 3, 3, local_steps=2, contraction=0.6),
+        FixedSize(0.3, 4, 4, local_steps=3, contraction=0.9),
+        FixedSize(2.0, 5, 5, local_steps=3, contraction=0.8),
+        FixedSize(0.7, 6, 6, local_steps=3, contraction=0.5),
     ],
     ids=repr,
 )
@@ -123,8 +127,10 @@ def test_no_adversary_beats_the_bound_with_a_random_step(event: FixedSize) -> No
         (FixedSize(0.7, 6, 3), FixedSize(1.4, 6, 3)),
         (FixedSize(0.7, 6, 3), FixedSize(0.7, 6, 2)),
         (FixedSize(0.7, 4, 2, 2, 0.6), FixedSize(0.7, 4, 2, 2, 1.0)),
+        (FixedSize(0.3, 3, 3, 2, 0.6), FixedSize(0.3, 3, 3, 2, 1.0)),
+        (FixedSize(0.3, 3, 3, 2, 0.6), FixedSize(0.3, 4, 4, 2, 0.6)),
     ],
-    ids=["noise", "factor 2 lost", "rate", "contraction"],
+    ids=["noise", "factor 2 lost", "rate", "contraction", "contraction of a whole shard", "uneven batches"],
 )
 def test_a_claim_for_less_than_what_happens_is_caught(event: FixedSize, claimed: FixedSize) -> None:
     reached = realized(event, 2)

@@ -56,6 +56,11 @@ class FedSPD:
         """Check the conditions of the sensitivity proof, on declared numbers only."""
         check_local_steps(self.objective, self.local_steps, self.inverse_step, self.row_norm, self.crowding)
 
+    @property
+    def contraction(self) -> float:
+        """c = γ/(γ+ρ)."""
+        return self.inverse_step / (self.inverse_step + self.penalty)
+
     def start(self, zeros: Array) -> tuple[Array, Released, Array]:
         """All zero: public."""
         return zeros[0, ...], Released(zeros, zeros), zeros

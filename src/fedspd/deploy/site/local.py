@@ -46,7 +46,9 @@ def round_scale(terms: Terms, agreed: Agreed[Any], ask: Ask | AskMasked, state: 
     if agreed.plan.guarantee == "proved":
         told = algorithm.broadcast(ask.weights, ask.round)
         batch = _gradient_sum(terms, agreed, ask.weights.shape[0], float(divisor[0]))
-        sensitivity = sensitivity + 2 * cast(Proved, algorithm).rounding(told, state, batch)
+        # records of later steps are charged for less, but what rounding may do is the same for all
+        rounding = cast(Proved, algorithm).rounding(told, state, batch) / agreed.plan.draws.least_distance
+        sensitivity = sensitivity + 2 * rounding
     return checked_scale(agreed, float(np.max(agreed.plan.noise_scale(ONE + terms.place, sensitivity))))
 
 

@@ -30,6 +30,15 @@ def relative_distances(local_steps: int, contraction: float) -> tuple[float, ...
     return tuple(math.expm1(steps * rate) / math.expm1(local_steps * rate) for steps in remaining)
 
 
+def step_chances(records: int, local_steps: int) -> tuple[float, ...]:
+    """Of a record to be in each of the batches that a whole shard is dealt out to in turn: their sizes over all.
+
+    Batches differ by one at most, and the longer ones come first.
+    """
+    each, more = divmod(records, local_steps)
+    return tuple((each + (step < more)) / records for step in range(local_steps))
+
+
 def to_dict(event: "Event") -> dict[str, str | float | int | None]:
     """The event as values JSON can hold; `from_dict` is its inverse."""
     if type(event) not in _NAMES:
@@ -162,7 +171,8 @@ class FixedSize:
     Args:
         noise_multiplier: noise std over $s_x = d_1$, the replace-one distance of a record at step 1.
         records: size of the shard.
-        drawn: size of the subset, split into `local_steps` batches of equal size.
+        drawn: size of the subset, split at random into `local_steps` batches of equal size. If it is the whole shard,
+            its records are shuffled and dealt out in turn, and batches may differ by one in length.
         contraction: $c = \gamma/(\gamma+\rho)$, which shrinks a record's distance at later steps; 0 means
             that every step counts like the first. One local step ignores it.
     """
@@ -185,7 +195,11 @@ class FixedSize:
                 f"drawn must be at most records = {self.records}, got {self.drawn}; "
                 "a subset without replacement is no larger than its shard: draw fewer."
             )
-        if self.drawn % self.local_steps:
+        if self.drawn == self.records and self.drawn < self.local_steps:
+            raise InputError(
+                f"records must be at least local_steps = {self.local_steps}, got {self.records}; take fewer steps."
+            )
+        if self.drawn < self.records and self.drawn % self.local_steps:
             raise InputError(
                 f"drawn must be a multiple of local_steps = {self.local_steps}, got {self.drawn}; "
                 "the proof needs batches of equal size."

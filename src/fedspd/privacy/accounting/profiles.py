@@ -1,6 +1,7 @@
 r"""The pair of distributions that dominates an event, as tails of its privacy loss.
 
-A record that is drawn with probability $q$ and then moves the query by $d_r$ with probability $1/Q$ gives,
+A record that is drawn with probability $q$ and then moves the query by $d_r$ with probability $1/Q$ (or, where a whole
+shard does not divide evenly, with the share of the $r$-th batch, which every mean over $r$ is then weighted by) gives,
 for every $\alpha \ge 1$ (subset of fixed size, replace-one) or every $\alpha \ge 0$ (Poisson, zero-out),
 
 $$H_\alpha \le q \cdot \mathrm{mean}_r\, \delta_{d_r}(\alpha'), \qquad \alpha' = 1 + (\alpha - 1)/q,$$
@@ -20,7 +21,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspd.privacy.accounting.events import Event, FixedSize, Gaussian, Laplace, Poisson, relative_distances
+from fedspd.privacy.accounting.events import (
+    Event,
+    FixedSize,
+    Gaussian,
+    Laplace,
+    Poisson,
+    relative_distances,
+    step_chances,
+)
 from fedspd.privacy.accounting.spherical import lengthening
 
 Floats = NDArray[np.float64]
@@ -38,6 +47,7 @@ class Dominating:
     rate: float
     multipliers: tuple[float, ...]
     order: Order
+    chances: tuple[float, ...] = ()  # of the steps; none: all the same
 
 
 @dataclass(frozen=True)
@@ -95,7 +105,9 @@ def dominating(event: Event, order: Literal["removal", "addition"]) -> Pair:
     if len(set(multipliers)) == 1:
         multipliers = multipliers[:1]
     if isinstance(event, FixedSize):
-        return Dominating(event.drawn / event.records, multipliers, "symmetric")
+        uneven = len(multipliers) > 1 and event.drawn % event.local_steps > 0
+        chances = step_chances(event.records, event.local_steps) if uneven else ()
+        return Dominating(event.drawn / event.records, multipliers, "symmetric", chances)
     return Dominating(event.rate, multipliers, "symmetric" if event.rate == 1.0 else order)
 
 
@@ -148,7 +160,9 @@ def loss_range(pair: Dominating, negligible: float) -> tuple[float, float]:
 def loss_tails(pair: Dominating, losses: Floats) -> LossTails:
     """The distribution of the loss of the pair in the order `removal`, at each of `losses`."""
     steps = [_step_tails(pair.rate, multiplier, losses) for multiplier in pair.multipliers]
-    return LossTails(*(np.mean(parts, axis=0) for parts in zip(*steps, strict=True)))
+    if not pair.chances:
+        return LossTails(*(np.mean(parts, axis=0) for parts in zip(*steps, strict=True)))
+    return LossTails(*(np.tensordot(pair.chances, parts, axes=1) for parts in zip(*steps, strict=True)))
 
 
 def _inner_loss(rate: float, losses: Floats) -> Floats:

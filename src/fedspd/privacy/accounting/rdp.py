@@ -64,8 +64,9 @@ def _event_divergences(event: Event) -> Floats:
     pairs = {dominating(event, "removal"), dominating(event, "addition")}
     tilts = np.asarray(DEFAULT_RDP_ORDERS) - 1.0
     floor = np.array([max(pair_log_moment(pair, tilt) for pair in pairs) / tilt for tilt in tilts])
-    if isinstance(event, Laplace):
-        return floor
+    positions = isinstance(event, FixedSize) and event.drawn == event.records and event.local_steps > 1
+    if isinstance(event, Laplace) or positions:
+        return floor  # nothing is sampled that dp-accounting would know of
     accountant = RdpAccountant(neighboring_relation=_RELATIONS[event.relation])
     with np.errstate(all="ignore"):
         accountant.compose(_translated(event))

@@ -34,7 +34,10 @@ def _listed_moment(pair: Listed, tilt: float) -> float:
 
 def _moment(pair: Dominating, tilt: float) -> float:
     logs = [_step_log_moment(pair, multiplier, tilt) for multiplier in pair.multipliers]
-    mean = float(np.logaddexp.reduce(logs)) - math.log(len(logs))
+    if pair.chances:
+        mean = float(np.logaddexp.reduce(np.log(pair.chances) + logs))
+    else:
+        mean = float(np.logaddexp.reduce(logs)) - math.log(len(logs))
     return float(np.logaddexp(0.0, mean)) if pair.order == "symmetric" else max(0.0, mean)
 
 

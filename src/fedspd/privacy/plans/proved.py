@@ -14,6 +14,7 @@ import numpy as np
 
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import Event, FixedSize, Gaussian, Laplace, Poisson, calibrate, spent
+from fedspd.privacy.accounting.events import relative_distances
 from fedspd.privacy.plans.base import POISSON, WHOLE_SHARD, WITHOUT_REPLACEMENT
 from fedspd.typing import Law
 
@@ -43,6 +44,16 @@ class RecordSampling:
                 "algorithm.batch_size out."
             )
 
+    @property
+    def counts_positions(self) -> bool:
+        """Whether a record of the whole shard is charged for a random step; without contraction all cost alike."""
+        return self.scheme == WHOLE_SHARD and self.local_steps > 1 and self.contraction > 0 and self.law == "gaussian"
+
+    @property
+    def least_distance(self) -> float:
+        """How far a record of the last step moves the query, over what one of the first step does."""
+        return relative_distances(self.local_steps, self.contraction)[-1]
+
     def charges(self, participations: int) -> int:
         """Of how many events so many participations consist: one for each time that some record was used."""
         return -(-participations // self.blocks)
@@ -56,6 +67,8 @@ class RecordSampling:
         """What one participation of a client with this many records costs."""
         if self.law == "laplace":
             return Laplace(noise_multiplier, self.jacobian, "replace-one", self.dimension, self.directions)
+        if self.counts_positions:
+            return FixedSize(noise_multiplier, records, records, self.local_steps, self.contraction)
         if self.scheme == WHOLE_SHARD:
             return Gaussian(noise_multiplier)
         assert self.batch_size is not None
@@ -180,7 +193,7 @@ def plan_proved(
         accountant: "pld" or "rdp".
     """
     budgets = np.broadcast_to(np.asarray(epsilon, float), records.shape)
-    sizes = _sizes_that_matter(sampling, records)
+    sizes = sizes_that_matter(sampling, records)
     keys, group = np.unique(np.stack([sizes, budgets]), axis=1, return_inverse=True)
     shared = (delta, sampling.charges(participations), moments_share, accountant)
     groups = tuple(
@@ -250,16 +263,32 @@ def _round_up(multiplier: float) -> float:
     return float(np.ceil(multiplier / digits) * digits)
 
 
-def _sizes_that_matter(sampling: RecordSampling, records: np.ndarray) -> np.ndarray:
+def sizes_that_matter(sampling: RecordSampling, records: np.ndarray) -> np.ndarray:
     """Shard sizes, rounded down to a geometric grid where there are many: a higher rate, so epsilon only grows.
 
     Not so for the chance of an oversized Poisson batch, which grows with the shard at the same batch
-    size: there every size counts.
+    size: there every size counts. Whole shards have no rate, but where positions are counted, sizes whose
+    records stand earlier.
     """
-    if sampling.scheme == WHOLE_SHARD:
+    if sampling.scheme == WHOLE_SHARD and not sampling.counts_positions:
         return np.zeros_like(records)
     if len(np.unique(records)) <= MOST_GROUPS or sampling.max_batch is not None:
         return records
     low, high = int(records.min()), int(records.max())
     grid = np.unique(np.floor(np.geomspace(low, high, MOST_GROUPS)).astype(records.dtype))
-    return grid[np.searchsorted(grid, records, side="right") - 1]
+    rounded = grid[np.searchsorted(grid, records, side="right") - 1]
+    if not sampling.counts_positions:
+        return rounded
+    earlier = _earlier(rounded, sampling.local_steps)
+    return np.where(earlier >= sampling.local_steps, earlier, records)  # the few sizes that are too small for it stay
+
+
+def _earlier(records: np.ndarray, local_steps: int) -> np.ndarray:
+    r"""A size $m' \equiv h$ modulo $Q$, $h = \lfloor Q/2\rfloor$, with $m' \le mh/(Q-1)$.
+
+    Of $m' = fQ + h$ records dealt out in turn a record stands among the first $r$ batches at least as often as of any
+    $m$ or more (`docs/accounting.md`), so that they cost at least as much.
+    """
+    middle = local_steps // 2
+    most = records * middle // (local_steps - 1)
+    return most - (most - middle) % local_steps

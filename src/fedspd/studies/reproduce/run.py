@@ -90,5 +90,6 @@ def total_loss(config: Config) -> tuple[np.ndarray, np.ndarray]:
 
 def _recomposed(plan: ProvedPlan, config: Config, participations: int) -> float:
     multiplier = calibrate(Gaussian, 1, config.privacy.epsilon, config.privacy.delta)
-    records = 0 if plan.sampling == WHOLE_SHARD else min(group.event.records for group in plan.groups)  # pyright: ignore
-    return spent([(plan.draws.event(records, multiplier), participations)], plan.delta).epsilon
+    sized = plan.sampling != WHOLE_SHARD or plan.draws.counts_positions
+    sizes: set[int] = {group.event.records if sized else 0 for group in plan.groups}  # pyright: ignore
+    return max(spent([(plan.draws.event(size, multiplier), participations)], plan.delta).epsilon for size in sizes)
