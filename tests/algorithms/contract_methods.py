@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedspd.algorithms import METHODS as REGISTRY
+from fedspd.algorithms import Method, Public
 from fedspd.algorithms.base import PerturbsObjective
 from fedspd.algorithms.methods.ddp_admm_dvp import DDPADMMDual
 from fedspd.algorithms.methods.ddp_admm_pvp import DDPADMMPrimal
@@ -31,6 +33,7 @@ from fedspd.algorithms.methods.private_admm import PrivateADMM
 from fedspd.algorithms.methods.ps_admm import PSADMM
 from fedspd.algorithms.parts.network import Network
 from fedspd.algorithms.parts.step_sizes import Constant, Geometric, Schedule, SquareRoot
+from fedspd.data import Holdings
 from fedspd.engine import Simulation
 from fedspd.privacy import WHOLE_SHARD, RecordSampling
 from fedspd.problem import (
@@ -130,7 +133,27 @@ METHODS: dict[str, Callable[[Setting], Any]] = {
     "DP-FTRL": lambda s: DPFTRL(s.objective, s.gamma, 3),
     "One shot": lambda s: OneShot(s.smooth, s.penalty, 1.0),
 }  # fmt: skip
-CLAIMS = {
+
+
+def generic(method: Method) -> Callable[[Setting], Any]:
+    """How a method that is not written down above is made: by itself, from public numbers."""
+
+    def make(s: Setting) -> Any:
+        wishes = {"inverse_step": s.gamma, "penalty": s.penalty, "local_steps": s.local_steps}
+        own = method.settings(**{key: value for key, value in wishes.items() if key in method.keys})
+        public = Public(
+            s.smooth if method.needs.smooth else s.objective, 1.0, 3, Holdings(np.full(s.clients, 24)), s.clients,
+            s.clients, 5, None, 1.0, 1e-5, "total", np.random.default_rng(0),
+        )  # fmt: skip
+        return method.make(public, own).algorithm
+
+    return make
+
+
+WRITTEN = {type(make(Setting())) for make in METHODS.values()}
+NEW = {name: method for name, method in REGISTRY.items() if method.kind not in WRITTEN}
+METHODS |= {name: generic(method) for name, method in NEW.items()}
+CLAIMS = {name: method.guarantee for name, method in NEW.items()} | {
     "FedSPD-DP": "proved",
     "FedSPD-DP from the client's own point": "proved",
     "FedSPD-DP as published": "as published",
@@ -166,7 +189,8 @@ HIDING = [
 ]
 CONSENSUS = [name for name in METHODS if hasattr(METHODS[name](Setting()), "network")]  # of all clients, in every round
 EXACT = [name for name in METHODS if METHODS[name](Setting()).exact]
-WHOLE = [*EXACT, "DP-FTRL"]  # use the whole shard in every round, or a fixed part of it
+WHOLE = [*EXACT, "DP-FTRL", *(name for name, method in NEW.items() if method.whole_shard)]
+"""Use the whole shard in every round, or a fixed part of it."""
 
 every_method = pytest.mark.parametrize("name", METHODS)
 seeds = given(seed=st.integers(0, 2**32), round=st.sampled_from([2, 3]))

@@ -16,6 +16,7 @@ from fedspd.engine.numpy_engine import simulate
 from fedspd.engine.simulation import check_claims
 from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling, plan_as_published, plan_proved
 from fedspd.privacy.ledger import show
+from fedspd.typing import Law
 from tests.algorithms.contract_methods import METHODS, Setting, whole_shard
 from tests.algorithms.test_fedspd import method
 from tests.algorithms.test_fedspd_published import simulation, small_problem
@@ -218,7 +219,7 @@ def test_a_simulation_refuses_a_plan_for_other_neighbors_than_its_methods() -> N
 
 
 @pytest.mark.parametrize(("name", "law"), [("One shot", "gaussian"), ("Private ADMM", "laplace")])
-def test_a_simulation_refuses_a_plan_for_noise_of_another_law_than_its_methods(name: str, law: str) -> None:
+def test_a_simulation_refuses_a_plan_for_noise_of_another_law_than_its_methods(name: str, law: Law) -> None:
     algorithm = METHODS[name](Setting(clients=6))
     run_one = proved(cap=3, participants=2, rounds=3)
     sizes = np.asarray(run_one.shards.sizes)

@@ -198,7 +198,7 @@ def test_whole_shards_with_a_budget_per_round_have_the_noise_of_one_gaussian_rel
 
 def test_whole_shards_in_several_averaged_steps_are_charged_for_a_random_step() -> None:
     steps: dict[str, Any] = {"algorithm__local_steps": 5, "algorithm__inverse_step": 4.0, "algorithm__penalty": 0.5}
-    plan = prepare_experiment(settings("fedspd", **steps)).plan
+    plan = prepare_experiment(small_run("fedspd", **steps)).plan
     assert isinstance(plan, ProvedPlan)
     for group in plan.groups:
         assert isinstance(group.event, FixedSize)
@@ -206,7 +206,7 @@ def test_whole_shards_in_several_averaged_steps_are_charged_for_a_random_step() 
     before = plan_proved(1.0, plan.delta, replace(plan.draws, contraction=0.0), np.array([325]), 5).noise_multipliers[0]
     after = plan_proved(1.0, plan.delta, plan.draws, np.array([325]), 5).noise_multipliers[0]
     assert 1.2 < before / after < 1.5
-    last = prepare_experiment(settings("dp-fedavg", algorithm__local_steps=5, algorithm__inverse_step=4.0)).plan
+    last = prepare_experiment(small_run("dp-fedavg", algorithm__local_steps=5, algorithm__inverse_step=4.0)).plan
     assert isinstance(last, ProvedPlan)
     assert all(isinstance(group.event, Gaussian) for group in last.groups), "of a last iterate all steps weigh alike"
 
@@ -215,7 +215,7 @@ def test_a_budget_per_round_holds_for_the_shard_whose_records_stand_earliest() -
     """Of shards that differ by one in size some divide by the number of steps and some do not."""
     steps: dict[str, Any] = {"algorithm__local_steps": 5, "algorithm__inverse_step": 4.0, "algorithm__penalty": 0.5}
     plan = prepare_experiment(
-        settings("fedspd", privacy__budget="round", privacy__epsilon=1.0, partition__clients=100, **steps)
+        small_run("fedspd", privacy__budget="round", privacy__epsilon=1.0, partition__clients=100, **steps)
     ).plan
     assert isinstance(plan, ProvedPlan)
     costs = [spent({group.event: 1}, plan.delta).epsilon for group in plan.groups]

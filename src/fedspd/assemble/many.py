@@ -11,6 +11,7 @@ from typing import Any
 
 from fedspd.assemble.build import deal_seed, prepare_experiment
 from fedspd.assemble.engines import compiled, pick_engine
+from fedspd.assemble.extensions import Brought, bring, brought
 from fedspd.assemble.run import Run, conclude, run
 from fedspd.config import Config, changed
 
@@ -81,7 +82,7 @@ def _run_apart(numbered: list[tuple[int, Config]]) -> Iterator[tuple[int, Run]]:
     size = max(1, min(CHUNK, len(numbered) // (2 * workers)))
     # Started afresh rather than forked: a fork of a process with threads may hang.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent) as pool:
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(brought(),)) as pool:
         try:
             jobs = [pool.submit(_run_some, numbered[begin : begin + size]) for begin in range(0, len(numbered), size)]
             for job in as_completed(jobs):
@@ -89,6 +90,12 @@ def _run_apart(numbered: list[tuple[int, Config]]) -> Iterator[tuple[int, Run]]:
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def _begin(things: Brought) -> None:
+    """What the parent has registered is known here, too."""
+    bring(things)
+    _end_with_parent()
 
 
 def _end_with_parent() -> None:

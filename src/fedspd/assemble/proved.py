@@ -10,6 +10,7 @@ from fedspd.algorithms import Made, Moments, Work, choose_levels
 from fedspd.algorithms.base import FlipsLabels, PerturbsObjective, TakesTurns
 from fedspd.algorithms.parts.rules import multiplier_for
 from fedspd.assemble.build import Agreed, Experiment, deal, measured_on, public_numbers, settings_of
+from fedspd.assemble.extensions import check_proof
 from fedspd.assemble.gate import LedgerGate, open_gate
 from fedspd.config import Config
 from fedspd.data import Declared, Holdings, Shards, Table, declare, finish
@@ -51,6 +52,7 @@ def agree(config: Config, holdings: Holdings, columns: int, classes: int) -> Agr
     _check(config)
     public = public_numbers(config, holdings, columns, classes)
     made = config.algorithm.method.make(public, config.algorithm.settings)
+    check_proof(config.algorithm.method, made.algorithm, public.declared_norm)
     sampling = make_sampling(made, config.algorithm.work, public.dimension, holdings)
     return Agreed(made, make_plan(config, holdings, sampling, made))
 

@@ -85,6 +85,7 @@ def _one_attack(algorithm: Any, row_norm: float, rng: np.random.Generator) -> Fo
     shard = Shard(_rows(rng, records, row_norm), rng.integers(0, max(outputs, 2), records))
     swapped = int(rng.integers(records))
     other = [_rows(rng, 1, row_norm)[0], -shard.features[swapped], shard.features[swapped]][rng.integers(3)]
+    other = 0 * other if algorithm.relation == "zero-out" else other
     neighbor = shard.with_record(swapped, other, int(rng.integers(0, max(outputs, 2))))
     drawn = [rng.permutation(records).reshape(steps, BATCH) for _ in range(ROUNDS)]
     servers = rng.standard_normal((ROUNDS, COLUMNS, outputs)) * rng.uniform(0, 3)

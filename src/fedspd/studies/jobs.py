@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fedspd.assemble.extensions import source_of_brought
 from fedspd.assemble.many import run_many
 from fedspd.config import Config
 from fedspd.results import COLUMNS, Cache, History, Summary, digest, from_dict, to_json
@@ -87,9 +88,13 @@ def run_key(config: Config) -> str:
     return digest(program_digest().encode(), repr(config).encode())
 
 
-@cache
 def program_digest() -> str:
-    """Of every source file that a result depends on."""
+    """Of every source file that a result depends on, those of what users bring included."""
+    return digest(_package_digest().encode(), source_of_brought())
+
+
+@cache
+def _package_digest() -> str:
     root = Path(str(files("fedspd")))
     found = [
         file for room in ROOMS for file in ([root / room] if (root / room).is_file() else (root / room).rglob("*.*"))

@@ -60,9 +60,10 @@ def cells(
     budgets: Sequence[float] = BUDGETS,
     deals: Sequence[str] = tuple(DEALS),
     shares: Sequence[str] = tuple(PARTICIPATION),
-    methods: Sequence[str] = tuple(METHODS),
+    methods: Sequence[str] | None = None,
 ) -> list[Cell]:
-    """The methods of these names in all situations that are for them."""
+    """The methods of these names, or all, in all situations that are for them."""
+    methods = tuple(METHODS) if methods is None else methods
     _check(deals, DEALS, "the deal")
     _check(shares, PARTICIPATION, "the participation")
     _check(methods, METHODS, "the method")
