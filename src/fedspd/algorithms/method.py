@@ -100,6 +100,7 @@ class Needs:
 
     everybody: bool = False  # all clients in every round
     one_round: bool = False
+    own_bound: bool = False  # gradients are clipped to a bound that it finds itself
     smooth: bool = False  # a regularizer without kinks: sub-problems are minimized exactly
 
 

@@ -221,12 +221,15 @@ Condition = tuple[Callable[[Config], bool], str]
 _CLAIMS: Condition = (lambda c: c.algorithm.method.guarantee != "none", "a method with privacy")
 _PROVED: Condition = (lambda c: c.algorithm.method.guarantee == "proved", "a method whose guarantee is proved")
 _SOME: Condition = (lambda c: not c.algorithm.method.needs.everybody, "a method with some of the clients in a round")
+_ROUNDS: Condition = (lambda c: not c.algorithm.method.needs.one_round, "a method with several rounds")
+_GIVEN_BOUND: Condition = (lambda c: not c.algorithm.method.needs.own_bound, "a method that clips to a given bound")
 _BUDGET: Condition = (lambda c: c.privacy.noise_multiplier is None, "that privacy.noise_multiplier is left out")
 _NOISY: Condition = (lambda c: c.data.scaling == "noisy-moments", "data.scaling = noisy-moments")
 _REGULARIZED: Condition = (lambda c: c.problem.regularizer != "none", "a problem.regularizer other than none")
 NEEDED: dict[str, tuple[Condition, ...]] = {
     "data.moments_share": (_NOISY,),
     "data.deviation_floor": (_NOISY,),
+    "problem.clip_norm": (_GIVEN_BOUND,),
     "problem.strength": (_REGULARIZED,),
     "problem.per_client": (_REGULARIZED,),
     "problem.ratio": ((lambda c: c.problem.regularizer == "elastic-net", "problem.regularizer = elastic-net"),),
@@ -243,7 +246,7 @@ NEEDED: dict[str, tuple[Condition, ...]] = {
     "privacy.accountant": (_PROVED,),
     "run.selection": (_SOME, (lambda c: c.run.most_stale is None, "that run.most_stale is left out")),
     "run.most_stale": (_SOME,),
-    "run.most_participations": (_PROVED,),
+    "run.most_participations": (_PROVED, _ROUNDS),
     "run.min_participants": (_PROVED, _SOME),
     "metrics.spent_every_round": (_CLAIMS,),
 }

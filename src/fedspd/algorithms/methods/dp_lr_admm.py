@@ -30,8 +30,9 @@ from fedspd.algorithms.parts.grids import OCTAVES
 from fedspd.algorithms.parts.network import Neighbors, OnNetwork, make_network
 from fedspd.algorithms.parts.objective_noise import strength
 from fedspd.algorithms.parts.rules import Wishes, exact_steps
+from fedspd.errors import InputError
 from fedspd.privacy.sensitivity import RECORD_MOVES
-from fedspd.problem import FlippedLabels, Objective, minimize
+from fedspd.problem import FlippedLabels, Objective, Softmax, minimize
 from fedspd.reading import setting
 from fedspd.typing import Array, Batches, Query, Release, array_namespace
 
@@ -110,6 +111,10 @@ class Settings:
 
 def make(public: Public, settings: Settings) -> Made:
     """The penalty by rule where it is left open; the loss corrected for labels that are flipped."""
+    if not isinstance(public.objective.loss, Softmax):
+        raise InputError(
+            "dp-lr-admm corrects cross-entropy for flipped labels, got another loss; set problem.loss = softmax."
+        )
     steps = exact_steps(public, Wishes(penalty=settings.penalty, step_scale=settings.step_scale))
     network = make_network(public, settings.topology, settings.edge_probability)
     flipped = FlippedLabels(1 / (1 + exp(settings.label_epsilon)))

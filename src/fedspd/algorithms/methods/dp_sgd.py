@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 from fedspd.algorithms.base import PrimalDual, Told, length, mean_of_present
 from fedspd.algorithms.card import A_TOTAL, ONE_SGD, Card, Printed
-from fedspd.algorithms.method import Made, Method, Public, Work
+from fedspd.algorithms.method import Made, Method, Needs, Public, Work
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.grids import DECADES, OCTAVES
 from fedspd.algorithms.parts.needed import needed_rounds
@@ -187,6 +187,7 @@ PUBLISHED = Method(
     make=make_published,
     work=published_work,
     grid=DECADES,
+    needs=Needs(own_bound=True),
     compared={"algorithm.batch_size": 10},
     deploys=True,
 )
