@@ -109,6 +109,7 @@ def test_without_noise_full_batches_and_full_participation_reach_the_optimum_of_
     assert np.count_nonzero(np.abs(best) < 1e-12) > 0, "the problem must be one where l1 matters"
     measured = convergence(run, outcome, None, 1.0, best)
     assert measured.bound is None
+    assert measured.criterion is not None
     assert 0 <= measured.criterion < 0.1
 
 

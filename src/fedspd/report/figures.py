@@ -1,7 +1,7 @@
 """Charts as pictures, and the charts of a run: what the paper plots (accuracy, ALFV) and what it cost."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -84,6 +84,24 @@ def draw(charts: Sequence[Chart], title: str = "") -> "Figure":
             axes.legend(curves, labels, **LEGEND)
     if title:
         figure.suptitle(_plain(title), fontsize=10)
+    return figure
+
+
+def draw_alike(charts: Sequence[Chart], ticks: Mapping[float, str]) -> "Figure":
+    """Charts with one vertical scale and the horizontal ticks given, if any; a legend of one chart stands beside it."""
+    figure = draw(charts)
+    limits = [axes.get_ylim() for axes in figure.axes]
+    for axes in figure.axes:
+        axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+        if ticks:
+            axes.set_xticks(list(ticks), list(ticks.values()))
+            axes.minorticks_off()
+    inside = figure.axes[0].get_legend()
+    if inside is not None:  # many lines would hide behind it
+        names = [text.get_text() for text in inside.get_texts()]
+        figure.legend(list(filter(None, inside.legend_handles)), names, loc="outside right center", **LEGEND)
+        inside.remove()
+        figure.set_size_inches(6.6, max(3.8, 0.18 * len(names) + 0.4))
     return figure
 
 

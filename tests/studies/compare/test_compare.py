@@ -283,7 +283,7 @@ def test_the_standing_does_not_call_a_duel_won_in_which_ours_diverged() -> None:
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_a_comparison_without_ours_says_so_and_nothing_of_duels(seeds: int) -> None:
     """It once said that FedSPD-DP had won every duel of others."""
-    rivals = [entry(Cell("iid", "20%", 1.0, method), [0.8, 0.81][:seeds]) for method in ("DP-ADMM", "DP-SGD")]
+    rivals = [entry(Cell("iid", "20%", 1.0, method), [*[0.8, 0.81][:seeds]]) for method in ("DP-ADMM", "DP-SGD")]
     (told,) = standing(rivals, seeds)
     assert told == "FedSPD-DP is not among the methods that were compared, so there is no duel."
     study = comparison_study(rivals, (84.0, 0.33), seeds)

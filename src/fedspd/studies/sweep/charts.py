@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fedspd.report.figures import DIAGNOSTIC, LEGEND, draw, draw_dots
+from fedspd.report.figures import DIAGNOSTIC, draw_alike, draw_dots
 from fedspd.report.page import Chart, banded, numbered
 from fedspd.results import ABOUT
 from fedspd.studies.sweep.grid import Axis
@@ -13,7 +13,7 @@ from fedspd.studies.sweep.plan import Sweep
 from fedspd.studies.sweep.points import Point, label, shown_value
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from fedspd.report.figures import Figure
 
 MOST_CHARTS, MOST_LINES, MOST_DOTS, MOST_TICKS = 30, 40, 100, 8  # a picture has an end
 
@@ -29,20 +29,9 @@ def sweep_figure(sweep: Sweep, points: Sequence[Point], metric: str) -> "Figure"
             [named(point.settings) for point in shown],
             [point.mean(metric) for point in shown],
         )
-    figure = draw(sweep_charts(sweep, points, metric))
-    limits = [axes.get_ylim() for axes in figure.axes]
-    for axes in figure.axes:
-        axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
-        if len(_finite(across)) <= MOST_TICKS:
-            axes.set_xticks(_finite(across), [_short(across.name, value) for value in _finite(across)])
-            axes.minorticks_off()
-    inside = figure.axes[0].get_legend()
-    if inside is not None:  # many lines would hide behind it
-        names = [text.get_text() for text in inside.get_texts()]
-        figure.legend(list(filter(None, inside.legend_handles)), names, loc="outside right center", **LEGEND)
-        inside.remove()
-        figure.set_size_inches(6.6, max(3.8, 0.18 * len(names) + 0.4))
-    return figure
+    values = _finite(across)
+    ticks = {value: _short(across.name, value) for value in values} if len(values) <= MOST_TICKS else {}
+    return draw_alike(sweep_charts(sweep, points, metric), ticks)
 
 
 def sweep_charts(sweep: Sweep, points: Sequence[Point], metric: str) -> tuple[Chart, ...]:
