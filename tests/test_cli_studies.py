@@ -26,7 +26,7 @@ SMALL = ("compare", "--seeds", "1", "--epsilon", "1", "--data", "iid", "--partic
 FIRST: dict[str, tuple[str, ...]] = {"figure 6": ("reproduce", "fig6", "--out", "study")}
 THEN: dict[str, tuple[str, ...]] = {
     "again": ("reproduce", "fig6", "--out", "../figure-6/study", "--json"),
-    "two compared": (*SMALL, "--method", "fedspd", "--method", "dp-admm", "--out", "study"),
+    "one compared": (*SMALL, "--method", "dp-sgd", "--out", "study"),
     "foreign": ("reproduce", "fig6", "--out", "mine"),
     "foreign compared": (*SMALL, "--out", "mine"),
     "somebody's page": ("reproduce", "fig6", "--out", "site"),
@@ -116,7 +116,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finished]:
             (root / "somebody's-page" / "site" / name).write_text(content)
         (root / "a-file").mkdir()
         (root / "a-file" / "note.txt").write_text("mine")
-        write_trials(root / "cache", [cell for cell in TUNED if cell.method in ("FedSPD-DP", "DP-ADMM")])
+        write_trials(root / "cache", [cell for cell in TUNED if cell.method == "DP-SGD"])
         run_twice(root, FIRST, THEN)
 
     return read_back(once(tmp_path_factory, "study-commands", make), FIRST | THEN)
@@ -145,7 +145,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("name", ["figure 6", "again", "two compared", "help"])
+@pytest.mark.parametrize("name", ["figure 6", "again", "one compared", "help"])
 def test_what_is_asked_for_properly_ends_well_and_says_nothing_on_stderr(done: dict[str, Finished], name: str) -> None:
     assert (done[name].code, done[name].err) == (0, "")
 
@@ -156,13 +156,12 @@ def test_what_takes_long_ends_well_and_says_nothing_on_stderr(studied: dict[str,
     assert (studied[name].code, studied[name].err) == (0, "")
 
 
-def test_a_comparison_of_some_methods_has_those_and_no_others(done: dict[str, Finished]) -> None:
-    with (done["two compared"].folder / "study" / "leaderboard.csv").open() as file:
+def test_a_comparison_of_one_method_has_that_and_the_central_one(done: dict[str, Finished]) -> None:
+    with (done["one compared"].folder / "study" / "leaderboard.csv").open() as file:
         accuracy = {row["method"]: float(row["accuracy, %"]) for row in csv.DictReader(file)}
-    called = {cell.method: cell.label for cell in TUNED}
-    assert accuracy.keys() == {called["FedSPD-DP"], called["DP-ADMM"], "l1 logistic regression"}
-    assert 81 < accuracy[called["FedSPD-DP"]] < 86
-    assert PROTOCOL in done["two compared"].out
+    assert accuracy.keys() == {"DP-SGD", "l1 logistic regression"}
+    assert 81 < accuracy["DP-SGD"] < 86
+    assert PROTOCOL in done["one compared"].out
 
 
 def test_figure_6_leaves_a_complete_study_and_nothing_beside_it(done: dict[str, Finished]) -> None:
