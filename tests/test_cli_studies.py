@@ -3,6 +3,7 @@
 import csv
 import json
 import tomllib
+from collections.abc import Iterable
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -22,14 +23,10 @@ from tests.command import Finished, run_all
 from tests.studies.made import once, result
 
 SMALL = ("compare", "--seeds", "1", "--epsilon", "1", "--data", "iid", "--participation", "full")
-CASES: dict[str, tuple[str, ...]] = {
-    "figure 6": ("reproduce", "fig6", "--out", "study"),
+FIRST: dict[str, tuple[str, ...]] = {"figure 6": ("reproduce", "fig6", "--out", "study")}
+THEN: dict[str, tuple[str, ...]] = {
     "again": ("reproduce", "fig6", "--out", "../figure-6/study", "--json"),
-    "figure 2": ("reproduce", "fig2", "--seeds", "1", "--out", "new/study", "--json"),
-    "compared": (*SMALL, "--out", "study"),
-    "compared again": (*SMALL, "--out", "../compared/study", "--json"),
-    "report": ("report", "../figure-6/study", "../compared/study", "--out", "both.html"),
-    "report into": ("report", "../figure-2/new/study", "--json"),
+    "one compared": (*SMALL, "--method", "dp-sgd", "--out", "study"),
     "foreign": ("reproduce", "fig6", "--out", "mine"),
     "foreign compared": (*SMALL, "--out", "mine"),
     "somebody's page": ("reproduce", "fig6", "--out", "site"),
@@ -43,6 +40,13 @@ CASES: dict[str, tuple[str, ...]] = {
     "help": ("reproduce", "--help"),
     "compare help": ("compare", "--help"),
     "all help": ("--help",),
+}
+LONG_FIRST: dict[str, tuple[str, ...]] = {"compared": (*SMALL, "--out", "study")}
+LONG_THEN: dict[str, tuple[str, ...]] = {
+    "figure 2": ("reproduce", "fig2", "--seeds", "1", "--out", "new/study", "--json"),
+    "compared again": (*SMALL, "--out", "../compared/study", "--json"),
+    "report": ("report", "../figure-6/study", "../compared/study", "--out", "both.html"),
+    "report into": ("report", "../figure-2/new/study", "--json"),
 }
 REFUSED = {
     "foreign": "got mine, which already holds files; name another with --out.",
@@ -70,19 +74,38 @@ def grid_of(cell: Cell) -> Grid:
     return METHODS[name].board_grid or METHODS[name].grid
 
 
-def write_trials(cache: Path) -> None:
+def write_trials(cache: Path, tuned: list[Cell]) -> None:
     """Into the cache of the commands: the best accuracy for the winners."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(cache))
-        for cell in TUNED:
+        for cell in tuned:
             for place, trial in enumerate(trials(configuration(cell), grid_of(cell))):
                 best = place // len(SEEDS) == WINNERS[cell.method]
                 keep(run_key(trial), result({"test_accuracy": 0.8 if best else 0.7}, test_accuracy=np.zeros(2)))
 
 
+def run_twice(root: Path, first: dict[str, tuple[str, ...]], then: dict[str, tuple[str, ...]]) -> None:
+    """Run the first commands, note the files they left, and run the others."""
+    for cases in (first, then):
+        for name, end in run_all(root, cases).items():
+            (root / f"{name}.code").write_text(str(end.code))
+            if cases is first:
+                inodes = {path.name: path.stat().st_ino for path in (end.folder / "study").iterdir()}
+                (root / f"{name}.inodes").write_text(json.dumps(inodes))
+
+
+def read_back(root: Path, cases: Iterable[str]) -> dict[str, Finished]:
+    found = {}
+    for name in cases:
+        folder = root / name.replace(" ", "-")
+        ends = (Path(f"{folder}.{end}").read_text() for end in ("out", "err"))
+        found[name] = Finished(folder, int((root / f"{name}.code").read_text()), *ends)
+    return found
+
+
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finished]:
-    """All commands, made by one worker and read by all."""
+    """All quick commands, made by one worker and read by all."""
 
     def make(root: Path) -> None:
         for name in ("foreign", "foreign-compared"):
@@ -93,23 +116,22 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finished]:
             (root / "somebody's-page" / "site" / name).write_text(content)
         (root / "a-file").mkdir()
         (root / "a-file" / "note.txt").write_text("mine")
-        write_trials(root / "cache")
-        first = ["figure 6", "compared"]
-        for cases in (first, [name for name in CASES if name not in first]):
-            finished = run_all(root, {name: CASES[name] for name in cases})
-            for name, end in finished.items():
-                (root / f"{name}.code").write_text(str(end.code))
-            for name in {"figure 6", "compared"} & finished.keys():
-                inodes = {path.name: path.stat().st_ino for path in (finished[name].folder / "study").iterdir()}
-                (root / f"{name}.inodes").write_text(json.dumps(inodes))
+        write_trials(root / "cache", [cell for cell in TUNED if cell.method == "DP-SGD"])
+        run_twice(root, FIRST, THEN)
 
-    root = once(tmp_path_factory, "study-commands", make)
-    found = {}
-    for name in CASES:
-        folder = root / name.replace(" ", "-")
-        ends = (Path(f"{folder}.{end}").read_text() for end in ("out", "err"))
-        found[name] = Finished(folder, int((root / f"{name}.code").read_text()), *ends)
-    return found
+    return read_back(once(tmp_path_factory, "study-commands", make), FIRST | THEN)
+
+
+@pytest.fixture(scope="module")
+def studied(done: dict[str, Finished], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finished]:
+    """The long ones too."""
+
+    def make(root: Path) -> None:
+        (root / "figure-6").symlink_to(done["figure 6"].folder)
+        write_trials(root / "cache", TUNED)
+        run_twice(root, LONG_FIRST, LONG_THEN)
+
+    return done | read_back(once(tmp_path_factory, "long-study-commands", make), LONG_FIRST | LONG_THEN)
 
 
 def strict_json(text: str) -> Any:
@@ -123,10 +145,23 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_what_is_asked_for_properly_ends_well_and_says_nothing_on_stderr(done: dict[str, Finished]) -> None:
-    good = ("figure 6", "again", "figure 2", "compared", "compared again", "report", "report into", "help")
-    for name in good:
-        assert (done[name].code, done[name].err) == (0, ""), name
+@pytest.mark.parametrize("name", ["figure 6", "again", "one compared", "help"])
+def test_what_is_asked_for_properly_ends_well_and_says_nothing_on_stderr(done: dict[str, Finished], name: str) -> None:
+    assert (done[name].code, done[name].err) == (0, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["figure 2", "compared", "compared again", "report", "report into"])
+def test_what_takes_long_ends_well_and_says_nothing_on_stderr(studied: dict[str, Finished], name: str) -> None:
+    assert (studied[name].code, studied[name].err) == (0, "")
+
+
+def test_a_comparison_of_one_method_has_that_and_the_central_one(done: dict[str, Finished]) -> None:
+    with (done["one compared"].folder / "study" / "leaderboard.csv").open() as file:
+        accuracy = {row["method"]: float(row["accuracy, %"]) for row in csv.DictReader(file)}
+    assert accuracy.keys() == {"DP-SGD", "l1 logistic regression"}
+    assert 81 < accuracy["DP-SGD"] < 86
+    assert PROTOCOL in done["one compared"].out
 
 
 def test_figure_6_leaves_a_complete_study_and_nothing_beside_it(done: dict[str, Finished]) -> None:
@@ -167,10 +202,11 @@ def test_json_is_the_tables_the_statements_and_the_folder_and_nothing_else(done:
     assert {row["variant"] for row in printed["verdict"]} == {"as published", "proved"}
 
 
-def test_figure_2_with_one_seed_is_drawn_and_its_random_claims_cannot_be_tested(done: dict[str, Finished]) -> None:
-    study = done["figure 2"].folder / "new" / "study"
+@pytest.mark.slow
+def test_figure_2_with_one_seed_is_drawn_and_its_random_claims_cannot_be_tested(studied: dict[str, Finished]) -> None:
+    study = studied["figure 2"].folder / "new" / "study"
     assert names(study) >= {"page.json", "report.html", "fig2-published.png", "fig2-proved.png", "curves.csv"}
-    judged = {(row["claim"], row["variant"]): row["verdict"] for row in strict_json(done["figure 2"].out)["verdict"]}
+    judged = {(row["claim"], row["variant"]): row["verdict"] for row in strict_json(studied["figure 2"].out)["verdict"]}
     assert judged["a larger total epsilon gives a higher accuracy", "proved"] == "cannot be tested"
     assert judged["rho >= sqrt(gamma) holds", "as published"] == "does not hold"
     with (study / "curves.csv").open() as file:
@@ -185,8 +221,9 @@ def test_figure_2_with_one_seed_is_drawn_and_its_random_claims_cannot_be_tested(
     assert min(last.values()) > 76.4, "the proved method is above the majority class at every budget"
 
 
-def test_a_comparison_has_every_method_once_and_the_central_one(done: dict[str, Finished]) -> None:
-    study = done["compared"].folder / "study"
+@pytest.mark.slow
+def test_a_comparison_has_every_method_once_and_the_central_one(studied: dict[str, Finished]) -> None:
+    study = studied["compared"].folder / "study"
     with (study / "leaderboard.csv").open() as file:
         rows = list(csv.DictReader(file))
     private = {row["method"] for row in rows if row["epsilon"]}
@@ -206,10 +243,11 @@ def test_a_comparison_has_every_method_once_and_the_central_one(done: dict[str, 
     assert {row["rounds"] for row in rows if row["rounds"]} == {"5", "1"}
 
 
+@pytest.mark.slow
 def test_every_tuned_method_ran_with_the_point_that_won_its_trials_and_nothing_was_tried_twice(
-    done: dict[str, Finished],
+    studied: dict[str, Finished],
 ) -> None:
-    study = done["compared"].folder / "study"
+    study = studied["compared"].folder / "study"
     with (study / "leaderboard.csv").open() as file:
         chosen = {row["method"]: row["chosen"] for row in csv.DictReader(file)}
     for method, place in WINNERS.items():
@@ -220,7 +258,7 @@ def test_every_tuned_method_ran_with_the_point_that_won_its_trials_and_nothing_w
         (text,) = [text for name, text in folders_page([study]).configurations if name.endswith(f": {cell.label}")]
         assert point.items() <= flat(parse(tomllib.loads(text))).items()
     assert all(chosen[method] == "" for method in BY_RULE)
-    kept = len(list((done["compared"].folder.parent / "cache" / "fedspd" / "runs").glob("*.npz")))
+    kept = len(list((studied["compared"].folder.parent / "cache" / "fedspd" / "runs").glob("*.npz")))
     tried = len(SEEDS) * sum(len(grid_of(cell)) for cell in TUNED)
     assert kept == tried + len(WINNERS) + len(BY_RULE) + 8, "besides the trials: every method, and figure 2"
 
@@ -229,21 +267,25 @@ def flat(config: Config) -> dict[str, Any]:
     return {f"{section}.{key}": value for section, keys in config.to_dict().items() for key, value in keys.items()}
 
 
-def test_central_l1_logistic_regression_reaches_84_62_percent(done: dict[str, Finished]) -> None:
-    with (done["compared"].folder / "study" / "leaderboard.csv").open() as file:
+@pytest.mark.slow
+def test_central_l1_logistic_regression_reaches_84_62_percent(studied: dict[str, Finished]) -> None:
+    with (studied["compared"].folder / "study" / "leaderboard.csv").open() as file:
         (row,) = [row for row in csv.DictReader(file) if row["method"] == "l1 logistic regression"]
     assert float(row["accuracy, %"]) == pytest.approx(84.62, abs=0.1)
     assert 0.32 < float(row["log-loss"]) < 0.34
     assert row["epsilon"] == ""
 
 
-def test_every_output_of_a_comparison_states_privacy_and_that_tuning_is_not_charged(done: dict[str, Finished]) -> None:
-    study = done["compared"].folder / "study"
+@pytest.mark.slow
+def test_every_output_of_a_comparison_states_privacy_and_that_tuning_is_not_charged(
+    studied: dict[str, Finished],
+) -> None:
+    study = studied["compared"].folder / "study"
     statement = folders_page([study]).privacy[0]
     assert statement.startswith("Every method marked proved is (epsilon, 1e-05)-differentially private end to end: ")
     for text in (
-        done["compared"].out,
-        " ".join(strict_json(done["compared again"].out)["privacy"]),
+        studied["compared"].out,
+        " ".join(strict_json(studied["compared again"].out)["privacy"]),
         (study / "report.html").read_text("utf-8"),
         " ".join(json.loads((study / "page.json").read_text())["privacy"]),
     ):
@@ -252,27 +294,29 @@ def test_every_output_of_a_comparison_states_privacy_and_that_tuning_is_not_char
     assert "not charged" in PROTOCOL
 
 
-def test_a_second_comparison_reads_the_same_numbers_from_the_cache(done: dict[str, Finished]) -> None:
-    printed = strict_json(done["compared again"].out)
+@pytest.mark.slow
+def test_a_second_comparison_reads_the_same_numbers_from_the_cache(studied: dict[str, Finished]) -> None:
+    printed = strict_json(studied["compared again"].out)
     assert printed["folder"] == "../compared/study"
     shown = {row["method"]: row for row in printed["leaderboard"]}
-    with (done["compared"].folder / "study" / "leaderboard.csv").open() as file:
+    with (studied["compared"].folder / "study" / "leaderboard.csv").open() as file:
         rows = list(csv.DictReader(file))
     for row in rows:
         value, error, _ = shown[row["method"]]["accuracy, %"]
         assert (value, error) == (float(row["accuracy, %"]), None)
         if row["seconds"]:
             assert shown[row["method"]]["seconds"][0] == float(row["seconds"]), "a run anew would take another time"
-    before = json.loads((done["compared"].folder.parent / "compared.inodes").read_text())
-    assert (done["compared"].folder / "study" / "page.json").stat().st_ino != before["page.json"]
+    before = json.loads((studied["compared"].folder.parent / "compared.inodes").read_text())
+    assert (studied["compared"].folder / "study" / "page.json").stat().st_ino != before["page.json"]
 
 
-def test_the_command_report_takes_study_folders(done: dict[str, Finished]) -> None:
-    document = (done["report"].folder / "both.html").read_text("utf-8")
+@pytest.mark.slow
+def test_the_command_report_takes_study_folders(studied: dict[str, Finished]) -> None:
+    document = (studied["report"].folder / "both.html").read_text("utf-8")
     assert "Reproduction of Section V" in document
     assert "All methods at equal privacy" in document
     assert PROTOCOL in document
-    assert strict_json(done["report into"].out) == {"report": "../figure-2/new/study/report.html"}
+    assert strict_json(studied["report into"].out) == {"report": "../figure-2/new/study/report.html"}
 
 
 @pytest.mark.parametrize("name", REFUSED)

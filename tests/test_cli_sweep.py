@@ -195,6 +195,7 @@ def test_a_process_killed_in_the_middle_loses_no_finished_run_and_the_same_call_
     assert {path.name for path in (tmp_path / "study").iterdir()} == FILES
 
 
+@pytest.mark.slow
 def test_an_interrupt_from_the_keyboard_says_how_to_go_on(tmp_path: Path) -> None:
     before, code, err = stopped(tmp_path, signal.SIGINT)
     assert 0 < len(before) < 30
@@ -209,6 +210,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_without_pyarrow_the_parquet_file_is_left_out_in_one_sentence_and_no_old_one_stays(tmp_path: Path) -> None:
     first = run_script(tmp_path, *SMALL, "--out", "study")
     assert first.code == 0

@@ -26,6 +26,7 @@ from fedspd.results import ABOUT, COLUMNS, Summary
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "fedspd"
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]}
+SLOW = {f"docs/how-to/{name}.md" for name in ("compare-methods", "make-a-report", "private-run", "run-folder", "sweep")}
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -109,7 +110,13 @@ def targets() -> set[str]:
     return set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
-@pytest.mark.parametrize("page", sorted(page for page, path in PAGES.items() if [*blocks(path)]))
+def with_programs() -> list[Any]:
+    """Pages with programs; those of many seconds are slow."""
+    pages = sorted(page for page, path in PAGES.items() if [*blocks(path)])
+    return [pytest.param(page, marks=pytest.mark.slow if page in SLOW else ()) for page in pages]
+
+
+@pytest.mark.parametrize("page", with_programs())
 def test_every_program_of_a_page_runs_and_prints_what_the_page_says(page: str, elsewhere: Path) -> None:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(PAGES[page]):

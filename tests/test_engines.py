@@ -74,6 +74,7 @@ def test_the_command_takes_an_engine_and_its_ledger_is_charged_for_every_round(t
     assert sum(charged) == participations > 0
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_run_and_the_first_writes_what_one_process_would(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -44,6 +44,7 @@ def test_the_wheel_carries_data_presets_and_licenses_and_no_tests(wheel: Path) -
     assert wheel.stat().st_size < 2**20
 
 
+@pytest.mark.slow
 def test_the_wheel_alone_runs_the_published_experiment(wheel: Path, tmp_path: Path) -> None:
     home, work = tmp_path / "environment", tmp_path / "elsewhere"
     work.mkdir()

@@ -7,6 +7,8 @@ import pytest
 from tests.report.browser import Browser, Figure
 from tests.report.pages import HOSTILE, page
 
+pytestmark = pytest.mark.slow
+
 WIDTHS = (1280, 390)
 PAGES = ("one", "three", "study")
 

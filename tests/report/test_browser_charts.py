@@ -8,6 +8,8 @@ from selenium.webdriver.common.keys import Keys
 from tests.report.browser import Browser, eventually
 from tests.report.pages import history, page
 
+pytestmark = pytest.mark.slow
+
 
 def test_hovering_tells_the_number_of_the_nearest_round_and_moving_changes_it(root: Path, browser: Browser) -> None:
     browser.open(page(root, "one"))

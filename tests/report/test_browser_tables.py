@@ -4,8 +4,12 @@ import csv
 from io import StringIO
 from pathlib import Path
 
+import pytest
+
 from tests.report.browser import Browser, eventually
 from tests.report.pages import history, page
+
+pytestmark = pytest.mark.slow
 
 
 def column(browser: Browser, name: str) -> list[str]:

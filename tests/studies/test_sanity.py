@@ -15,7 +15,10 @@ from fedspd.privacy import PublishedPlan
 from tests.support.small_runs import small_run
 
 PRIVATE = [name for name, method in METHODS.items() if method.guarantee != "none"]
-every_private_method = pytest.mark.parametrize("name", PRIVATE)
+QUICK = ("fedspd", "dp-sgd", "dp-admm")
+every_private_method = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in PRIVATE]
+)
 
 
 def prepared(name: str, **changes: Any) -> Simulation:

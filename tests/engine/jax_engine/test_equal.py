@@ -21,7 +21,7 @@ from fedspd.privacy import (
     plan_as_published,
     plan_proved,
 )
-from tests.algorithms.contract_methods import CONSENSUS, EXACT, METHODS, PROVED, WHOLE, Setting, every_method
+from tests.algorithms.contract_methods import CONSENSUS, EXACT, METHODS, PROVED, WHOLE, Setting
 from tests.algorithms.test_fedspd_published import small_problem
 from tests.engine.test_budgets import proved
 
@@ -63,6 +63,11 @@ def on_a_ring(name: str) -> Simulation:
     return replace(star, algorithm=replace(star.algorithm, network=ring))  # pyright: ignore[reportArgumentType]
 
 
+def solver_is_slow(name: str) -> Any:
+    """Programs with an exact sub-problem take three seconds each to compile; one of them is enough for a quick look."""
+    return pytest.param(name, marks=pytest.mark.slow if name in EXACT and name != "DP-MADMM" else ())
+
+
 def assert_same(one: Outcome, two: Outcome, tolerance: float) -> None:
     np.testing.assert_allclose(one.models, two.models, rtol=tolerance, atol=tolerance)
     for name, column in one.history.columns.items():
@@ -70,14 +75,14 @@ def assert_same(one: Outcome, two: Outcome, tolerance: float) -> None:
     np.testing.assert_array_equal(one.participations, two.participations)
 
 
-@every_method
+@pytest.mark.parametrize("name", [solver_is_slow(name) for name in METHODS])
 def test_given_the_same_draws_a_method_gives_the_same_numbers(name: str) -> None:
     """Exact sub-problems are solved until their gradients are as good as zero."""
     run = batched(name)
     assert_same(simulate(run), compiled(run), 1e-8 if name in EXACT else 1e-10)
 
 
-@pytest.mark.parametrize("name", CONSENSUS)
+@pytest.mark.parametrize("name", [solver_is_slow(name) for name in CONSENSUS])
 def test_on_a_ring_a_method_gives_the_same_numbers_too_and_others_than_on_a_star(name: str) -> None:
     run = on_a_ring(name)
     assert_same(simulate(run), compiled(run), 1e-8)
@@ -120,6 +125,7 @@ def test_without_the_lagrangian_everything_else_stays_the_same() -> None:
         _ = two.lagrangian
 
 
+@pytest.mark.slow
 def test_runs_side_by_side_are_the_runs_alone_whatever_their_numbers() -> None:
     from fedspd.engine.jax_engine.batch import simulate_batch
 

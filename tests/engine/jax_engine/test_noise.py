@@ -32,8 +32,15 @@ def released(rounds: int, seeds: int) -> np.ndarray:
     return weights.reshape(seeds, len(everyone), -1) / scale[:, None]
 
 
-def test_a_release_carries_noise_of_the_plans_deviation_and_not_three_percent_more_or_less() -> None:
-    noise = released(rounds=1, seeds=400)
+@pytest.fixture(scope="module")
+def first_round() -> np.ndarray:
+    return released(rounds=1, seeds=400)
+
+
+def test_a_release_carries_noise_of_the_plans_deviation_and_not_three_percent_more_or_less(
+    first_round: np.ndarray,
+) -> None:
+    noise = first_round
     law, squares = stats.chi2(noise.size), float((noise**2).sum())
     assert 1e-4 < law.cdf(squares) < 1 - 1e-4
     assert law.cdf(squares * 1.03**2) > 1 - 1e-4
@@ -41,8 +48,9 @@ def test_a_release_carries_noise_of_the_plans_deviation_and_not_three_percent_mo
     assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-4
 
 
-def test_noise_is_fresh_for_every_number_client_run_and_round() -> None:
-    first, second = released(rounds=1, seeds=200), released(rounds=2, seeds=200)
+@pytest.mark.slow
+def test_noise_is_fresh_for_every_number_client_run_and_round(first_round: np.ndarray) -> None:
+    first, second = first_round[:200], released(rounds=2, seeds=200)
     flat = first.reshape(-1)
     assert len(np.unique(flat)) > 0.99 * flat.size, "more than single precision repeats by chance"
     for one, other in (

@@ -75,7 +75,7 @@ def fork(task: Callable[[], None]) -> int:
 def kill_workers(path: Path, releases: Path, order: Order, kills: int, seed: int) -> None:
     """Start pairs of workers and kill them at random moments, some while they still open the ledger.
 
-    A process of its own forks them: a fork of one that holds large numerical libraries takes a tenth of a second.
+    A process of its own forks them: a fork of one that holds gigabytes takes a tenth of a second.
     """
     program = (
         f"from {__name__} import fork_and_kill; fork_and_kill(*{(str(path), str(releases), order, kills, seed)!r})"

@@ -1,6 +1,7 @@
 """Sweeps: every point with every seed once, kept as it comes, continued and never mixed."""
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf, nan
@@ -41,6 +42,20 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "new" / "sweep"
+
+
+@pytest.fixture(scope="module")
+def swept_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which all runs of `planned()` are kept."""
+    folder = tmp_path_factory.mktemp("swept") / "sweep"
+    swept(planned(), folder)
+    return folder
+
+
+@pytest.fixture
+def finished(swept_once: Path, folder: Path) -> Path:
+    """A copy of it, in which the same sweep runs nothing."""
+    return shutil.copytree(swept_once, folder)
 
 
 def test_every_point_is_run_with_every_seed_and_each_row_is_the_run_by_itself(folder: Path) -> None:
@@ -84,27 +99,27 @@ def test_more_seeds_and_more_values_in_any_order_reuse_what_is_there(folder: Pat
     assert [row["algorithm.step_scale"] for row in more] == [0.5] * 9 + [2.0] * 9
 
 
-def test_a_line_cut_short_by_a_crash_is_run_again_and_all_others_are_kept(folder: Path) -> None:
-    first, _ = swept(planned(), folder)
-    path = folder / "rows.jsonl"
+def test_a_line_cut_short_by_a_crash_is_run_again_and_all_others_are_kept(finished: Path) -> None:
+    first, _ = swept(planned(), finished)
+    path = finished / "rows.jsonl"
     whole = path.read_bytes()
     lines = whole.splitlines(keepends=True)
     for cut in (1, len(lines[-1]) // 2, len(lines[-1]) - 2):
         path.write_bytes(b"".join(lines[:-1]) + lines[-1][:cut])
-        again, kept = swept(planned(), folder)
+        again, kept = swept(planned(), finished)
         assert kept == 3
         assert reused(first, again) == 3
-        assert swept(planned(), folder) == (again, 4), "the line after the cut one is a line of its own"
+        assert swept(planned(), finished) == (again, 4), "the line after the cut one is a line of its own"
 
 
-def test_lines_that_are_no_rows_of_this_version_are_run_again(folder: Path) -> None:
-    swept(planned(), folder)
-    path = folder / "rows.jsonl"
+def test_lines_that_are_no_rows_of_this_version_are_run_again(finished: Path) -> None:
+    swept(planned(), finished)
+    path = finished / "rows.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     del lines[0]["row"]["uploads"]
     others = [lines[0], "text", 7, {"key": "only"}, {"key": "k", "row": 3}]
     path.write_text("".join(json.dumps(line) + "\n" for line in [*others, *lines[1:]]) + "\xff\n")
-    rows, kept = swept(planned(), folder)
+    rows, kept = swept(planned(), finished)
     assert (kept, len(rows)) == (3, 4)
 
 
@@ -121,23 +136,23 @@ def test_lines_that_are_no_rows_of_this_version_are_run_again(folder: Path) -> N
     ],
 )
 def test_another_sweep_or_less_of_the_same_is_refused_and_nothing_is_changed(
-    other: Any, reason: str, folder: Path
+    other: Any, reason: str, finished: Path
 ) -> None:
-    swept(planned(), folder)
-    before = contents(folder)
+    swept(planned(), finished)
+    before = contents(finished)
     with pytest.raises(InputError) as refused:
-        swept(other(), folder)
+        swept(other(), finished)
     assert str(refused.value).startswith("a sweep is continued with the same settings and at least the same values")
     assert reason in str(refused.value)
-    assert contents(folder) == before
+    assert contents(finished) == before
 
 
-def test_rows_of_another_version_of_the_program_are_never_mixed_in(folder: Path) -> None:
-    swept(planned(), folder)
-    path = folder / "sweep.toml"
+def test_rows_of_another_version_of_the_program_are_never_mixed_in(finished: Path) -> None:
+    swept(planned(), finished)
+    path = finished / "sweep.toml"
     path.write_text(path.read_text().replace('program = "', 'program = "0'))
     with pytest.raises(InputError, match=r"which another version of fedspd has begun; name another with --out\."):
-        swept(planned(), folder)
+        swept(planned(), finished)
 
 
 @pytest.mark.parametrize(
