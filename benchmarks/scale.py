@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from fedspd.algorithms.methods.fedspd import FedSPD
-from fedspd.data import open_shards, prepare, write_shards
+from fedspd.data import AdultSettings, open_shards, prepare, read_adult, write_shards
 from fedspd.engine import Simulation, simulate
 from fedspd.privacy import WITHOUT_REPLACEMENT, RecordSampling, plan_proved
 from fedspd.problem import L1, Objective, Softmax
@@ -33,7 +33,7 @@ MOST = 3  # participations of a client
 
 def blocks(clients: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Adult's records under its public schema, rows of norm at most 1, drawn with repeats."""
-    train, _ = prepare(scaling="min-max", row_norm=1.0)
+    train, _ = prepare(read_adult(AdultSettings()), "min-max", row_norm=1.0)
     features, labels = train.features.astype(np.float32), train.labels.astype(np.int8)
     rng = np.random.default_rng(0)
     for begin in range(0, clients * RECORDS, BLOCK):
@@ -50,7 +50,7 @@ def run(folder: Path, clients: int, participants: int, rounds: int) -> dict[str,
 def measure(folder: Path, clients: int, participants: int, rounds: int) -> dict[str, float]:
     """The simulation itself; the first round, which meets an empty cache, is given apart."""
     shards = open_shards(folder, clients)
-    _, test = prepare(scaling="min-max", row_norm=1.0)
+    _, test = prepare(read_adult(AdultSettings()), "min-max", row_norm=1.0)
     sampling = RecordSampling(WITHOUT_REPLACEMENT, BATCH, STEPS, GAMMA / (GAMMA + RHO))
     plan = plan_proved(3.0, 1e-6, sampling, np.asarray(shards.sizes), MOST)
     algorithm = FedSPD(Objective(Softmax(2), L1(1e-2 / clients), 1.0), clients, RHO, STEPS, GAMMA, row_norm=1.0)

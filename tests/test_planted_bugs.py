@@ -150,7 +150,7 @@ def determinant_is_left_out(counted: float) -> bool:
     sampling = whole_shard(algorithm, sizes)
     plan = plan_proved(2.0, 1e-5, replace(sampling, jacobian=counted * sampling.jacobian), sizes, 2)
     try:
-        small_run(algorithm, plan).check()
+        small_run(algorithm, plan)
     except RuntimeError:
         return True
     return False
@@ -206,7 +206,7 @@ def contraction_is_refused(algorithm: Any, contraction: float) -> bool:
     sizes = np.asarray(small_run(algorithm, None).shards.sizes)
     plan = plan_proved(2.0, 1e-5, RecordSampling(WHOLE_SHARD, None, algorithm.local_steps, contraction), sizes, 2)
     try:
-        small_run(algorithm, plan).check()
+        small_run(algorithm, plan)
     except RuntimeError:
         return True
     return False

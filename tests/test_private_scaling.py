@@ -9,11 +9,11 @@ import pytest
 from fedspd import config
 from fedspd.algorithms import Moments, choose_levels
 from fedspd.assemble import prepare_experiment
-from fedspd.data import declare, finish
+from fedspd.data import AdultSettings, declare, finish, read_adult
 from fedspd.privacy.sensitivity import moment_sums
 from fedspd.typing import Query, Release
 
-DECLARED = declare("published", log_capital=True)
+DECLARED = declare(read_adult(AdultSettings(log_capital=True)))
 MOMENTS = Moments(DECLARED.numeric, DECLARED.categorical, floor=0.3)
 
 
@@ -64,7 +64,7 @@ def test_the_scaling_of_a_proved_run_depends_on_records_through_the_noised_sums_
     """Freeze the release: then all features of the run follow from the declared rows alone."""
     settings = config.load("proved", {"partition.clients": 10, "run.participants": 2, "run.rounds": 5})
     frozen = Release(np.full((10, 86), 1000.0))
-    monkeypatch.setattr("fedspd.assemble.proved.gaussian", lambda query, scale, normals: frozen)
+    monkeypatch.setattr("fedspd.engine.release.release", lambda query, noise: frozen)
     simulation = prepare_experiment(settings).simulation
     mean, deviation = replace(MOMENTS, floor=settings.data.deviation_floor).scaling(frozen, 32561)
     rows = DECLARED.train.features[simulation.shards.order]
@@ -84,7 +84,7 @@ def test_planting_a_scaling_that_skips_the_noise_is_seen(monkeypatch: pytest.Mon
     query, scaling = Moments.query, Moments.scaling
     monkeypatch.setattr(Moments, "query", leaking)
     monkeypatch.setattr(Moments, "scaling", lambda *args: (leak[0], scaling(*args)[1]))
-    monkeypatch.setattr("fedspd.assemble.proved.gaussian", lambda query, scale, normals: frozen)
+    monkeypatch.setattr("fedspd.engine.release.release", lambda query, noise: frozen)
     simulation = prepare_experiment(settings).simulation
     monkeypatch.setattr(Moments, "scaling", scaling)
     mean, deviation = replace(MOMENTS, floor=settings.data.deviation_floor).scaling(frozen, 32561)

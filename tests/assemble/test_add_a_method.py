@@ -57,8 +57,8 @@ def changed(method: Method, **changes: Any) -> Method:
 
     def make(public: Public, settings: Any) -> Made:
         made = method.make(public, settings)
-        kind = type("Changed", (type(made.algorithm),), changes)
-        return replace(made, algorithm=kind(made.algorithm.objective, made.algorithm.inverse_step))
+        kind: Any = type("Changed", (type(made.algorithm),), changes)
+        return replace(made, algorithm=kind(**vars(made.algorithm)))
 
     return replace(method, make=make)
 
@@ -71,7 +71,7 @@ def test_a_method_object_is_run_directly_by_either_engine(outside: ModuleType) -
             "proved",
             engine,
         )
-        assert finished.summary.epsilon_spent_max <= 1.0
+        assert finished.history.last("epsilon_max") <= 1.0
         assert np.abs(finished.weights).max() > 1e-4
 
 

@@ -8,16 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedspd.data import clip_rows, prepare
+from fedspd.data import AdultSettings, clip_rows, prepare, read_adult
 from fedspd.data.adult import Columns
 from fedspd.data.scaling import min_max, moments, z_score
 from fedspd.errors import InputError
 
+ADULT = read_adult(AdultSettings())
 MATRICES = arrays(np.float64, st.tuples(st.integers(1, 9), st.integers(1, 5)), elements=st.floats(-1e6, 1e6))
 
 
 def test_z_scores_have_mean_0_and_deviation_1_over_the_training_records() -> None:
-    train, test = prepare(scaling="z-score")
+    train, test = prepare(ADULT)
     assert train.features.shape == (32_561, 81)
     np.testing.assert_allclose(train.features.mean(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(train.features.std(axis=0), 1, atol=1e-12)
@@ -35,8 +36,8 @@ def test_a_constant_column_becomes_0_even_where_its_mean_is_rounded() -> None:
 @pytest.mark.parametrize("log_capital", [False, True])
 @pytest.mark.parametrize("columns", ["published", "all"])
 def test_min_max_lies_in_the_unit_interval_and_leaves_levels_alone(columns: Columns, log_capital: bool) -> None:
-    scaled = prepare(columns=columns, log_capital=log_capital, scaling="min-max")
-    plain = prepare(columns=columns, log_capital=log_capital, scaling="none")
+    scaled = prepare(read_adult(AdultSettings(columns, log_capital)), "min-max")
+    plain = prepare(read_adult(AdultSettings(columns, log_capital)), "none")
     for after, before in zip(scaled, plain, strict=True):
         assert after.features.min() == 0
         assert after.features.max() == 1
@@ -57,14 +58,14 @@ def test_bounds_that_bound_nothing_are_refused(lower: float, upper: float) -> No
 
 
 def test_the_bias_is_the_last_of_82_columns_and_survives_the_scaling() -> None:
-    for table in prepare(scaling="z-score", bias=0.5):
+    for table in prepare(ADULT, bias=0.5):
         assert table.columns[-1] == "bias"
         assert table.features.shape[1] == 82
         np.testing.assert_array_equal(table.features[:, -1], 0.5)
 
 
 def test_the_row_norm_covers_the_bias() -> None:
-    for table in prepare(scaling="min-max", bias=1.0, row_norm=1.0):
+    for table in prepare(ADULT, "min-max", 1.0, 1.0):
         lengths = np.linalg.norm(table.features, axis=1)
         assert lengths.max() <= 1 + 1e-12
         assert table.features[:, -1].max() < 1
@@ -87,7 +88,6 @@ def test_a_row_norm_that_is_no_length_is_refused(norm: float) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"name": "mnist"}, "data set must be 'adult'"),
         ({"scaling": "robust"}, "scaling must be one of z-score, min-max, none, got 'robust'"),
         ({"bias": np.inf}, "bias must be finite"),
         ({"row_norm": 0.0}, "row norm must be positive"),
@@ -95,4 +95,4 @@ def test_a_row_norm_that_is_no_length_is_refused(norm: float) -> None:
 )
 def test_a_pipeline_that_cannot_be_built_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        prepare(**options)
+        prepare(ADULT, **options)

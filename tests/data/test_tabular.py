@@ -10,7 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedspd.data import Categorical, Numeric, Schema, Table, adult_schema, declare, read_table, write_adult_csv
+from fedspd.data import (
+    AdultSettings,
+    Categorical,
+    Numeric,
+    Schema,
+    Table,
+    adult_schema,
+    declare,
+    read_adult,
+    read_table,
+    write_adult_csv,
+)
 from fedspd.data.adult import Columns
 from fedspd.errors import InputError
 from tests.data.test_schema import SCHEMA
@@ -44,7 +55,7 @@ def number(cell: str, folder: Path, schema: Schema = SCHEMA) -> float:
 def test_every_record_of_adult_comes_back_from_a_file_bit_for_bit(
     tmp_path: Path, split: Literal["train", "test"], columns: Columns, log_capital: bool
 ) -> None:
-    expected = getattr(declare(columns, log_capital), split)
+    expected = getattr(declare(read_adult(AdultSettings(columns, log_capital))), split)
     rows = np.random.default_rng(0).permutation(len(expected))
     write_adult_csv(tmp_path / "site.csv", rows, split)
     table, expected = read_table(tmp_path / "site.csv", adult_schema(columns, log_capital)), expected.rows(rows)

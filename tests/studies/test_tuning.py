@@ -10,7 +10,7 @@ import pytest
 from fedspd.algorithms import METHODS
 from fedspd.assemble import prepare_experiment
 from fedspd.config import Config, changed, describe, load
-from fedspd.data import declare, finish, hold_out, prepare
+from fedspd.data import AdultSettings, declare, finish, hold_out, prepare, read_adult
 from fedspd.studies.compare import cells
 from fedspd.studies.compare import configuration as compared
 from fedspd.studies.jobs import keep, run_all, run_key
@@ -142,7 +142,7 @@ def test_the_protocol_says_what_is_done_and_that_it_is_not_charged() -> None:
 
 @pytest.mark.parametrize("split", ["test", "validation"])
 def test_a_proved_run_sees_the_records_of_its_split_and_no_others(split: str) -> None:
-    declared = declare("published", True)
+    declared = declare(read_adult(AdultSettings(log_capital=True)))
     train, measured = hold_out(declared.train) if split == "validation" else (declared.train, declared.test)
     simulation = prepare_experiment(tiny(data__split=split, data__scaling="min-max")).simulation
     width = train.features.shape[1]
@@ -159,7 +159,7 @@ def test_a_proved_run_sees_the_records_of_its_split_and_no_others(split: str) ->
 
 @pytest.mark.parametrize("split", ["test", "validation"])
 def test_a_published_run_sees_the_records_of_its_split_and_no_others(split: str) -> None:
-    train, test = prepare("adult", scaling="min-max")
+    train, test = prepare(read_adult(AdultSettings()), "min-max")
     train, test = hold_out(train) if split == "validation" else (train, test)
     simulation = prepare_experiment(load("published", {"data.split": split, "data.scaling": "min-max"})).simulation
     np.testing.assert_array_equal(simulation.shards.features, train.features[simulation.shards.order])

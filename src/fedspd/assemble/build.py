@@ -1,24 +1,28 @@
-"""A configuration made concrete: data dealt out, method and plan built, nothing run yet."""
+"""A configuration made concrete: one way from cells to a run, in which nothing has been played yet.
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any, Generic, NamedTuple, TypeVar
+Records are declared, dealt out, and scaled: by moments that were released and paid for where the guarantee is proved.
+Only then is there a simulation, complete and checked.
+"""
 
-from fedspd.algorithms import Algorithm, Made, Public
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fedspd.algorithms import Made
+from fedspd.algorithms.base import FlipsLabels
+from fedspd.assemble.agreement import Agreed, agree
+from fedspd.assemble.deal import deal, measured_on
+from fedspd.assemble.gate import LedgerGate, open_gate
+from fedspd.assemble.scaling import scaled_by_release
 from fedspd.config import Config
-from fedspd.config.sections import Partition
-from fedspd.data import Holdings, Shards, Table, hold_out, split
-from fedspd.engine import Simulation, stream
-from fedspd.engine.spending import Gate
+from fedspd.data import SOURCES, Shards, Table, declare, prepare
+from fedspd.engine import Simulation, check_run, stream
+from fedspd.engine.release import flip_labels
 from fedspd.errors import InputError
 from fedspd.privacy import ProvedPlan, PublishedPlan
 from fedspd.privacy.ledger import Ledger
-from fedspd.problem import LOSSES, Objective, make_regularizer, reference_solver
-
-AnyPlan = TypeVar("AnyPlan", bound=PublishedPlan | ProvedPlan)
-
-PARTITION_OPTIONS = ("alpha", "at_least", "shards_per_client", "column", "exponent")
 
 
 @dataclass(frozen=True)
@@ -31,24 +35,8 @@ class Experiment:
     made: Made
     columns: tuple[str, ...]
     classes: tuple[str, ...]
-    gate: Gate | None = None
-
-
-class Agreed(NamedTuple, Generic[AnyPlan]):
-    """What follows from settings and public numbers alone, and is the same for the server and every client."""
-
-    made: Made
-    plan: AnyPlan
-
-    @property
-    def algorithm(self) -> Algorithm:
-        """The method at work."""
-        return self.made.algorithm
-
-    @property
-    def rounds(self) -> int:
-        """T."""
-        return self.made.rounds
+    gate: LedgerGate | None = None
+    scaling: Mapping[str, np.ndarray] = field(default_factory=dict)  # released `mean` and `deviation`, if any
 
 
 def prepare_experiment(config: Config, open_ledger: Callable[[], Ledger] | None = None) -> Experiment:
@@ -59,131 +47,72 @@ def prepare_experiment(config: Config, open_ledger: Callable[[], Ledger] | None 
         open_ledger: gives the ledger that every proved release is charged to, opened only when everything
             else was found good; None keeps counts in memory.
     """
-    from fedspd.assemble import proved, published
-
     method = config.algorithm.method
     if method.guarantee == "proved":
-        return proved.build(config, open_ledger)
+        return _proved(config, open_ledger)
     if open_ledger is not None:
         raise InputError(
             f"a ledger takes proved events only, got the method {method.name!r}, whose guarantee is "
             f"{method.guarantee!r}; leave out --ledger."
         )
-    return published.build(config)
+    return _published(config)
 
 
-def agree(config: Config, holdings: Holdings, columns: int, classes: int) -> Agreed[Any]:
-    """What server and clients of one run agree on before any record is seen.
-
-    Args:
-        config: the settings; `partition.clients` is the number of clients.
-        holdings: how many records each client has.
-        columns: of the features, a bias included.
-        classes: of the label.
-    """
-    from fedspd.assemble import proved, published
-
-    if config.algorithm.method.guarantee == "proved":
-        return proved.agree(config, holdings, columns, classes)
-    return published.agree(config, holdings, columns, classes)
+def _published(config: Config) -> Experiment:
+    data = config.data
+    cells = SOURCES[data.name].read(data.source)
+    prepared = prepare(cells, data.scaling, data.bias, data.row_norm)  # pyright: ignore[reportArgumentType]
+    train, test = measured_on(config, *prepared)
+    shards = deal(config, train)
+    agreed = agree(config, shards.holdings, len(train.columns), len(train.classes))
+    return Experiment(
+        config, _simulation(config, agreed, shards, test), agreed.plan, agreed.made, train.columns, train.classes
+    )
 
 
-def settings_of(config: Config) -> dict[str, Any]:
-    """What every simulation takes from its configuration as it stands there."""
-    if config.metrics.criterion and not config.metrics.lagrangian:
+def _proved(config: Config, open_ledger: Callable[[], Ledger] | None) -> Experiment:
+    declared = declare(SOURCES[config.data.name].read(config.data.source))
+    train, test = measured_on(config, declared.train, declared.test)
+    dealt, width = deal(config, train), len(train.columns) + (config.data.bias != 0)
+    agreed = agree(config, dealt.holdings, width, len(train.classes))
+    run = config.run
+    check_run(
+        dealt.holdings,
+        agreed.algorithm,
+        agreed.plan,
+        config.algorithm.work.batch_size,
+        run.participants,
+        run.most_stale,
+    )
+    gate = None if open_ledger is None else open_gate(open_ledger(), agreed.plan, config, dealt)
+    shards, test, released = scaled_by_release(config, declared, dealt, test, agreed.plan, gate)
+    if isinstance(agreed.algorithm, FlipsLabels):
+        shards = flip_labels(shards, agreed.algorithm.flip_chance, stream(run.seed, "labels"))
+    simulation = _simulation(config, agreed, shards, test)
+    return Experiment(config, simulation, agreed.plan, agreed.made, test.columns, test.classes, gate, released)
+
+
+def _simulation(config: Config, agreed: Agreed[Any], shards: Shards, test: Table) -> Simulation:
+    run, metrics = config.run, config.metrics
+    if metrics.criterion and not metrics.lagrangian:
         raise InputError(
             "metrics.criterion needs every client's average over the rounds, got metrics.lagrangian = false; set "
             "metrics.criterion = false too."
         )
-    return {
-        "batch_size": config.algorithm.work.batch_size,
-        "participants": config.run.participants,
-        "seed": config.run.seed,
-        "objective_every": config.metrics.objective_every,
-        "spent_every_round": config.metrics.spent_every_round,
-        "lagrangian": config.metrics.lagrangian,
-        "min_participants": config.partition.clients
-        if config.algorithm.method.needs.everybody
-        else config.run.min_participants,
-        "same_participants": config.run.selection == "fixed",
-        "most_stale": config.run.most_stale,
-    }
-
-
-def measured_on(config: Config, train: Table, test: Table) -> tuple[Table, Table]:
-    """What is trained on and what models are measured on."""
-    return hold_out(train) if config.data.split == "validation" else (train, test)
-
-
-def deal(config: Config, train: Table) -> Shards:
-    """The training records, handed out to clients."""
-    return _dealt(train, config.partition, deal_seed(config), config.problem.counts)
-
-
-@lru_cache(maxsize=2)  # runs of a sweep that share a seed share the deal
-def _dealt(train: Table, partition: Partition, seed: int, counts: Any) -> Shards:
-    options = {key: getattr(partition, key) for key in PARTITION_OPTIONS}
-    shards = split(
-        train,
-        partition.kind,
-        partition.clients,
-        stream(seed, "partition"),
-        **{key: value for key, value in options.items() if value is not None},
-    )
-    return replace(shards, counts=counts)
-
-
-def deal_seed(config: Config) -> int:
-    """The seed that decides which client holds which record."""
-    return config.run.seed if config.partition.seed is None else config.partition.seed
-
-
-def public_numbers(
-    config: Config, holdings: Holdings, columns: int, classes: int, plan: PublishedPlan | None = None
-) -> Public:
-    """What a method is made from."""
-    check_needs(config)
-    privacy, run = config.privacy, config.run
-    return Public(
-        objective=client_objective(config, classes),
-        row_norm=config.data.row_norm,
-        columns=columns,
-        holdings=holdings,
-        clients=averaged_clients(config),
+    everybody = config.algorithm.method.needs.everybody
+    return Simulation(
+        shards=shards,
+        test=test,
+        algorithm=agreed.algorithm,
+        plan=agreed.plan,
+        batch_size=config.algorithm.work.batch_size,
         participants=run.participants,
-        rounds=run.rounds,
-        most_participations=run.most_participations,
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
-        budget=privacy.budget,
-        graphs=stream(deal_seed(config), "topology"),
-        plan=plan,
+        rounds=agreed.rounds,
+        seed=run.seed,
+        objective_every=metrics.objective_every,
+        spent_every_round=metrics.spent_every_round,
+        lagrangian=metrics.lagrangian,
+        min_participants=config.partition.clients if everybody else run.min_participants,
+        same_participants=run.selection == "fixed",
+        most_stale=run.most_stale,
     )
-
-
-def client_objective(config: Config, classes: int) -> Objective:
-    """The loss and one client's regularizer."""
-    problem = config.problem
-    loss = LOSSES[problem.loss](classes)
-    regularizer = make_regularizer(problem.regularizer, problem.strength, problem.ratio)
-    regularizer = regularizer.scaled(1 / config.partition.clients if problem.per_client == "share" else 1.0)
-    if config.metrics.criterion:
-        reference_solver(loss, regularizer, config.partition.clients)  # refuses now what it could not solve later
-    return Objective(loss, regularizer, problem.clip_norm)
-
-
-def check_needs(config: Config) -> None:
-    """Refuse rounds and participants that a method does not have."""
-    method, run = config.algorithm.method, config.run
-    if method.needs.one_round and (run.rounds or 1) != 1:
-        raise InputError(f"{method.name} has one round, got run.rounds = {run.rounds}; set it to 1.")
-    if method.needs.everybody and run.participants != config.partition.clients:
-        raise InputError(
-            f"{method.name} needs every client in every round, got run.participants = {run.participants} of "
-            f"{config.partition.clients}; set it to {config.partition.clients}."
-        )
-
-
-def averaged_clients(config: Config) -> int:
-    """How many clients a server that averages the latest uploads of all averages over."""
-    return config.run.participants if config.run.selection == "fixed" else config.partition.clients

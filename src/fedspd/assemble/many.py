@@ -9,7 +9,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import fields
 from typing import Any
 
-from fedspd.assemble.build import deal_seed, prepare_experiment
+from fedspd.assemble.build import prepare_experiment
+from fedspd.assemble.deal import deal_seed
 from fedspd.assemble.engines import compiled, pick_engine
 from fedspd.assemble.extensions import Brought, bring, brought
 from fedspd.assemble.run import Run, conclude, run

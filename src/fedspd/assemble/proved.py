@@ -1,50 +1,17 @@
-"""Build a method whose privacy is proved: nothing is computed from records without being charged."""
+"""Agree on a method whose privacy is proved: nothing is computed from records without being charged."""
 
-from collections.abc import Callable
-from dataclasses import replace
 from math import inf
 
-import numpy as np
-
-from fedspd.algorithms import Made, Moments, Work, choose_levels
-from fedspd.algorithms.base import FlipsLabels, PerturbsObjective, TakesTurns
+from fedspd.algorithms import Made, Work
+from fedspd.algorithms.base import PerturbsObjective, TakesTurns
 from fedspd.algorithms.parts.rules import multiplier_for
-from fedspd.assemble.build import Agreed, Experiment, deal, measured_on, public_numbers, settings_of
+from fedspd.assemble.agreement import Agreed, public_numbers
 from fedspd.assemble.extensions import check_proof
-from fedspd.assemble.gate import LedgerGate, open_gate
 from fedspd.config import Config
-from fedspd.data import Declared, Holdings, Shards, Table, declare, finish
-from fedspd.engine import Simulation, stream
-from fedspd.engine.release import flip_labels, release_moments
+from fedspd.data import Holdings
 from fedspd.errors import InputError
 from fedspd.privacy import WHOLE_SHARD, ProvedPlan, RecordSampling, plan_proved
-from fedspd.privacy.ledger import Ledger
 from fedspd.privacy.plans.proved import sizes_that_matter
-
-
-def build(config: Config, open_ledger: Callable[[], Ledger] | None) -> Experiment:
-    """Public schema, plan, charged scaling, method."""
-    schema = declare(config.data.columns, config.data.log_capital)  # pyright: ignore[reportArgumentType]
-    train, test = measured_on(config, schema.train, schema.test)
-    declared = replace(schema, train=train, test=test)
-    shards = deal(config, train)
-    columns = len(train.columns) + (config.data.bias != 0)
-    agreed = agree(config, shards.holdings, columns, len(train.classes))
-    simulation = Simulation(
-        shards=shards,
-        test=test,
-        algorithm=agreed.algorithm,
-        plan=agreed.plan,
-        rounds=agreed.rounds,
-        **settings_of(config),
-    )
-    simulation.check()
-    gate = None if open_ledger is None else open_gate(open_ledger(), agreed.plan, config, shards)
-    scaled = scale(config, declared, simulation, agreed.plan, gate)
-    if isinstance(agreed.algorithm, FlipsLabels):
-        coins = stream(config.run.seed, "labels")
-        scaled = replace(scaled, shards=flip_labels(scaled.shards, agreed.algorithm.flip_chance, coins))
-    return Experiment(config, scaled, agreed.plan, agreed.made, scaled.test.columns, scaled.test.classes, gate)
 
 
 def agree(config: Config, holdings: Holdings, columns: int, classes: int) -> Agreed[ProvedPlan]:
@@ -96,55 +63,16 @@ def make_plan(config: Config, holdings: Holdings, sampling: RecordSampling, made
     )
 
 
-def scale(
-    config: Config, declared: Declared, simulation: Simulation, plan: ProvedPlan, gate: LedgerGate | None
-) -> Simulation:
-    """Bound every row; before that, scale by moments that all clients release with noise and are charged for."""
-    shards, test, row_norm = simulation.shards, simulation.test, config.data.row_norm
-    assert row_norm is not None, "a proved method has asked for it"
-    width = shards.features.shape[1]
-    mean, deviation = np.zeros(width), np.ones(width)
-    if config.data.scaling == "noisy-moments":
-        mean, deviation = released_moments(config, declared, shards, plan, gate)
-
-    def finished(features: np.ndarray) -> np.ndarray:
-        return finish(features, mean, deviation, config.data.bias, row_norm)
-
-    columns = (*declared.train.columns, *(("bias",) if config.data.bias else ()))
-    return replace(
-        simulation,
-        shards=replace(shards, features=finished(shards.features)),
-        test=Table(finished(test.features), test.labels, columns, test.classes),
-    )
-
-
-def released_moments(
-    config: Config, declared: Declared, shards: Shards, plan: ProvedPlan, gate: LedgerGate | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of every column from one noised release per client, paid for before it is made."""
-    moments = make_moments(config, declared.numeric, declared.categorical, shards.holdings, plan)
-    if gate is not None and not gate.charge_all(0):
-        raise InputError(
-            "every client must have budget for the release of moments, got some without; raise the budget, name a "
-            "new ledger, or set data.scaling = min-max."
-        )
-    scales = plan.moments_scale(moments.sensitivity)
-    return release_moments(moments, shards, scales, stream(config.run.seed, "moments"))
-
-
-def make_moments(
-    config: Config, numeric: np.ndarray, categorical: int, holdings: Holdings, plan: ProvedPlan
-) -> Moments:
-    """What every client sums up before the first round, from public numbers."""
-    moments = Moments(numeric, categorical, config.data.deviation_floor, plan.relation)
-    return choose_levels(moments, float(plan.moments_scale(1.0).max()), holdings.records, holdings.clients)
-
-
 def _check(config: Config) -> None:
     if config.data.scaling == "z-score":
         raise InputError(
             "data.scaling must be noisy-moments or min-max for a proved guarantee, got z-score, whose statistics "
             "are read from the records without being charged; choose one of those."
+        )
+    if config.data.scaling == "none":
+        raise InputError(
+            "data.scaling must be noisy-moments or min-max for a proved guarantee, which rests on declared bounds, got "
+            "none; choose one of those."
         )
     if config.privacy.epsilon == inf:
         raise InputError(

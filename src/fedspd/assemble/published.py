@@ -1,34 +1,12 @@
-"""Build a method as published, with the paper's plan, or one without privacy."""
+"""Agree on a method as published, with the paper's plan, or on one without privacy."""
 
-from dataclasses import asdict
 from math import inf
 
-from fedspd.assemble.build import Agreed, Experiment, averaged_clients, deal, measured_on, public_numbers, settings_of
+from fedspd.assemble.agreement import Agreed, averaged_clients, public_numbers
 from fedspd.config import Config
-from fedspd.data import Holdings, prepare
-from fedspd.engine import Simulation
+from fedspd.data import Holdings
 from fedspd.errors import InputError
 from fedspd.privacy import WHOLE_SHARD, PublishedPlan, plan_as_published
-
-PREPARE_OPTIONS = ("name", "columns", "log_capital", "scaling", "bias", "row_norm")
-
-
-def build(config: Config) -> Experiment:
-    """Data, method and the paper's plan."""
-    options = asdict(config.data)
-    train, test = measured_on(config, *prepare(**{key: options[key] for key in PREPARE_OPTIONS}))
-    shards = deal(config, train)
-    agreed = agree(config, shards.holdings, len(train.columns), len(train.classes))
-    simulation = Simulation(
-        shards=shards,
-        test=test,
-        algorithm=agreed.algorithm,
-        plan=agreed.plan,
-        rounds=agreed.rounds,
-        **settings_of(config),
-    )
-    simulation.check()
-    return Experiment(config, simulation, agreed.plan, agreed.made, train.columns, train.classes)
 
 
 def agree(config: Config, holdings: Holdings, columns: int, classes: int) -> Agreed[PublishedPlan]:

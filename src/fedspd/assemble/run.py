@@ -92,7 +92,16 @@ def conclude(experiment: Experiment, outcome: Outcome, engine: str, wall_seconds
     measured = _convergence(experiment, outcome) if config.metrics.criterion else None
     average = outcome.average(config.run.average_last)
     summary = summarize(experiment, outcome, average, measured, engine, wall_seconds)
-    return Run(config, summary, outcome.history, outcome.weights, average, experiment.columns, experiment.classes)
+    return Run(
+        config,
+        summary,
+        outcome.history,
+        outcome.weights,
+        average,
+        experiment.columns,
+        experiment.classes,
+        experiment.scaling,
+    )
 
 
 def _convergence(experiment: Experiment, outcome: Outcome) -> Convergence:

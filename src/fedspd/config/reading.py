@@ -2,13 +2,12 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from fedspd.algorithms import METHODS
-from fedspd.config.sections import DEFAULT_METHOD, SECTIONS, Algorithm, Config, lacks
+from fedspd.config.sections import DEFAULT_METHOD, SECTIONS, Config, lacks
 from fedspd.errors import InputError
 from fedspd.reading import nearest, overridden, parse_section, read_toml
 
@@ -68,13 +67,12 @@ def changed(config: Config, overrides: Mapping[str, Any]) -> Config:
 
 
 def _default(config: Config, section: str, key: str) -> Any:
-    kind = config.algorithm.settings if section == "algorithm" else SECTIONS[section]
-    return {one.name: one.default for one in fields(kind)}[key]
+    return config.declared(section)[key].default
 
 
 def _build(values: Mapping[str, Any]) -> Config:
     sections: dict[str, Any] = {
-        name: Algorithm.of(keys) if name == "algorithm" else parse_section(SECTIONS, name, keys)
+        name: SECTIONS[name].of(keys) if name in ("algorithm", "data") else parse_section(SECTIONS, name, keys)
         for name, keys in values.items()
     }
     return Config(**sections)

@@ -1,11 +1,11 @@
 """Every setting with its default, its meaning and its limits; `config` reads them from TOML."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
 
 from fedspd.algorithms import METHODS, Method, Work
-from fedspd.data import KINDS
+from fedspd.data import KINDS, SOURCES
 from fedspd.errors import InputError
 from fedspd.problem import LOSSES
 from fedspd.reading import nearest, parse_section, setting
@@ -17,9 +17,7 @@ DEFAULT_METHOD = "fedspd"
 class Data:
     """Where records come from and how they become features."""
 
-    name: str = setting("adult", "data set; adult is embedded", choices=("adult",))
-    columns: str = setting("published", "published: 81 columns; all: 105", choices=("published", "all"))
-    log_capital: bool = setting(False, "take log(1 + x) of capital gain and loss")
+    name: str = setting("adult", "data set; adult is embedded; it may have keys of its own", choices=SOURCES)
     scaling: str = setting(
         "noisy-moments",
         "noisy-moments: charged to the budget; min-max: by public bounds; z-score: on training statistics, not private",
@@ -34,6 +32,20 @@ class Data:
         "what models are measured on; validation: a fifth of the training records, held out of training",
         choices=("test", "validation"),
     )
+    source: Any = field(default_factory=lambda: SOURCES["adult"].settings())  # what the data set has of its own
+
+    @classmethod
+    def of(cls, keys: Any) -> "Data":
+        """A table of keys, of which `name` decides which others there are."""
+        table, general = _table("data", keys), _declared(cls)
+        source = SOURCES.get(str(table.get("name", "adult")))
+        own = _declared(source.settings) if source else {}
+        for key in table:
+            if key not in general | own:
+                raise InputError(f"unknown key data.{key}; {nearest(key, general | own)}")
+        parsed = parse_section({"data": cls}, "data", {key: table[key] for key in table if key in general})
+        special = {key: table[key] for key in table if key in own}
+        return replace(parsed, source=parse_section({"data": SOURCES[parsed.name].settings}, "data", special))
 
 
 @dataclass(frozen=True)
@@ -83,12 +95,11 @@ class Algorithm:
     @classmethod
     def of(cls, keys: Any) -> "Algorithm":
         """A table of keys, of which `name` decides which others there are."""
-        if not isinstance(keys, Mapping):
-            raise InputError(f"[algorithm] must be a table of keys, got {keys!r}; write [algorithm] on its own line.")
-        name = keys.get("name", DEFAULT_METHOD)
+        table = _table("algorithm", keys)
+        name = table.get("name", DEFAULT_METHOD)
         if not isinstance(name, str):
             raise InputError(f"algorithm.name must be a string, got {name!r}.")
-        method, own = METHODS.find(name), {key: value for key, value in keys.items() if key != "name"}
+        method, own = METHODS.find(name), {key: value for key, value in table.items() if key != "name"}
         for key in own:
             if key not in method.keys:
                 raise InputError(_foreign(name, method.keys, key))
@@ -198,7 +209,17 @@ class Config:
         """Keys and values of a section, as they stand in a file."""
         if name == "algorithm":
             return {"name": self.algorithm.name} | vars(self.algorithm.settings)
+        if name == "data":
+            return {key: value for key, value in vars(self.data).items() if key != "source"} | vars(self.data.source)
         return dict(vars(getattr(self, name)))
+
+    def declared(self, section: str) -> dict[str, Field[Any]]:
+        """Where the keys of a section are declared."""
+        if section == "algorithm":
+            return _declared(self.algorithm.settings)
+        if section == "data":
+            return _declared(Data) | _declared(self.data.source)
+        return _declared(SECTIONS[section])
 
 
 SECTIONS: dict[str, Any] = {section.name: section.type for section in fields(Config)}
@@ -208,8 +229,7 @@ def lacks(config: Config, name: str) -> str | None:
     """What a setting would need so that it is read; None where it is."""
     section, _, key = name.partition(".")
     if section == "algorithm" and key != "name":
-        declared = {one.name: one for one in fields(config.algorithm.settings)}[key]
-        read, needed = declared.metadata.get("when", (lambda settings: True, ""))
+        read, needed = config.declared(section)[key].metadata.get("when", (lambda settings: True, ""))
         return None if read(config.algorithm.settings) else needed
     for read, needed in NEEDED.get(name, ()):
         if not read(config):
@@ -260,7 +280,13 @@ def describe() -> list[tuple[str, str, str]]:
         if section == "algorithm":
             rows += _of_methods()
         else:
-            rows += [(f"{section}.{key.name}", _default(key), _meaning(key)) for key in fields(kind)]
+            rows += [(f"{section}.{key.name}", _default(key), _meaning(key)) for key in _declared(kind).values()]
+        if section == "data":
+            rows += [
+                (f"data.{key.name}", _default(key), f"{_meaning(key)}; of {name}")
+                for name, source in SOURCES.items()
+                for key in fields(source.settings)
+            ]
     return rows
 
 
@@ -273,6 +299,16 @@ def _of_methods() -> list[tuple[str, str, str]]:
         ("algorithm.name", DEFAULT_METHOD, "the method, see fedspd methods; it decides which other keys there are")
     ]
     return named + [(name, value, f"{words}; of {', '.join(names)}") for (name, value, words), names in having.items()]
+
+
+def _declared(kind: Any) -> dict[str, Field[Any]]:
+    return {key.name: key for key in fields(kind) if "doc" in key.metadata}
+
+
+def _table(name: str, keys: Any) -> Mapping[str, Any]:
+    if not isinstance(keys, Mapping):
+        raise InputError(f"[{name}] must be a table of keys, got {keys!r}; write [{name}] on its own line.")
+    return keys
 
 
 def _default(key: Field[Any]) -> str:

@@ -1,27 +1,32 @@
 """Records: where they come from, how they are scaled, and which client holds them.
 
 This room reads files and draws partitions from a generator it is handed. It knows no other room but
-`errors`: neither losses nor noise, and nothing of what a record is used for.
+`errors` and `reading`: neither losses nor noise, and nothing of what a record is used for.
 """
 
-from fedspd.data.adult import adult_schema, write_adult_csv
+from fedspd.data.adult import AdultSettings, adult_schema, write_adult_csv
 from fedspd.data.dataset import Category, Holdings, Shards, Table, assign
 from fedspd.data.flat import open_shards, write_shards
 from fedspd.data.partition import KINDS, split
 from fedspd.data.pipeline import Declared, declare, finish, hold_out, prepare
 from fedspd.data.scaling import clip_rows
 from fedspd.data.schema import Categorical, Numeric, Schema, read_schema, schema_text
+from fedspd.data.source import SOURCES, Cells, Source, read_adult
 from fedspd.data.tabular import read_table
 
 __all__ = [
     "KINDS",
+    "SOURCES",
+    "AdultSettings",
     "Categorical",
     "Category",
+    "Cells",
     "Declared",
     "Holdings",
     "Numeric",
     "Schema",
     "Shards",
+    "Source",
     "Table",
     "adult_schema",
     "assign",
@@ -31,6 +36,7 @@ __all__ = [
     "hold_out",
     "open_shards",
     "prepare",
+    "read_adult",
     "read_schema",
     "read_table",
     "schema_text",

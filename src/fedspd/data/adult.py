@@ -6,6 +6,8 @@ constants; what is private (the records) is in `adult.xz`, which `scripts/embed_
 
 import csv
 import lzma
+from dataclasses import dataclass
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Literal, get_args
@@ -17,6 +19,7 @@ from fedspd.data.dataset import Category, Table
 from fedspd.data.schema import Categorical, Numeric, Schema
 from fedspd.data.tabular import encode
 from fedspd.errors import InputError
+from fedspd.reading import setting
 
 Columns = Literal["published", "all"]
 
@@ -95,6 +98,14 @@ _LOGGED = ("capital-gain", "capital-loss")
 _NOT_PUBLISHED = ("fnlwgt", "education")  # education-num says the same as education
 
 
+@dataclass(frozen=True)
+class AdultSettings:
+    """What may be set of Adult alone."""
+
+    columns: str = setting("published", "published: 81 columns; all: 105", choices=("published", "all"))
+    log_capital: bool = setting(False, "take log(1 + x) of capital gain and loss")
+
+
 def raw() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Training and test records as the files have them: one integer array per column of `LAYOUT`.
 
@@ -110,6 +121,7 @@ def raw() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     return {k: v[train] for k, v in columns.items()}, {k: v[test] for k, v in columns.items()}
 
 
+@lru_cache(maxsize=4)
 def load(columns: Columns = "published", log_capital: bool = False) -> tuple[Table, Table]:
     """Training and test tables, unscaled, with missing entries imputed.
 
@@ -153,15 +165,6 @@ def write_adult_csv(path: str | Path, rows: NDArray[np.integer], split: Literal[
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(records)
         writer.writerows(zip(*columns, strict=True))
-
-
-def bounds(columns: tuple[str, ...], log_capital: bool = False) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Lowest and highest value each column of `load` may take: declared, and 0 and 1 for a level."""
-    pairs = np.array([BOUNDS.get(name, (0, 1)) for name in columns], dtype=np.float64)
-    if log_capital:
-        logged = np.isin(columns, _LOGGED)
-        pairs[logged] = np.log1p(pairs[logged])
-    return pairs[:, 0], pairs[:, 1]
 
 
 def _table(records: dict[str, np.ndarray], schema: Schema) -> Table:

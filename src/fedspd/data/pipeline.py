@@ -1,4 +1,4 @@
-"""From a data set's name to features: the one place that knows the order of the steps."""
+"""From cells to features: the one place that knows the order of the steps, whatever the source."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -7,45 +7,37 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspd.data import adult, scaling
+from fedspd.data import scaling
 from fedspd.data.dataset import Table
 from fedspd.data.scaling import Matrix, Vector
+from fedspd.data.source import Cells
 from fedspd.data.tabular import unit
 from fedspd.errors import InputError
 
 Scaling = Literal["z-score", "min-max", "none"]
+HELD_OUT = 0.2
 
 
 @lru_cache(maxsize=4)
 def prepare(
-    name: str = "adult",
-    *,
-    columns: adult.Columns = "published",
-    log_capital: bool = False,
-    scaling: Scaling = "z-score",
-    bias: float = 0.0,
-    row_norm: float | None = None,
+    cells: Cells, scaling: Scaling = "z-score", bias: float = 0.0, row_norm: float | None = None
 ) -> tuple[Table, Table]:
-    """Training and test tables: columns, then logarithm, scaling, bias, and the bound on a row's norm.
+    """Training and test tables: scaling, bias, and the bound on a row's norm.
 
     The bias comes after the scaling, which would turn a constant column into 0, and before the row
     norm, so that the bound covers the whole record a gradient is computed from.
 
     Args:
+        cells: of a source.
         scaling: "z-score" reads means and deviations from the training records, without noise;
             "min-max" uses declared bounds only.
         bias: value of a constant last column; 0 adds none.
         row_norm: longest L2 norm of a record; longer ones are shortened to it.
     """
-    if name != "adult":
-        raise InputError(f"data set must be 'adult', the embedded one, got {name!r}; use that name.")
     if not np.isfinite(bias):
         raise InputError(f"bias must be finite, got {bias}; use 1.0, or 0 for no bias column.")
-    train, test = _scaled(*adult.load(columns, log_capital), scaling, log_capital)
+    train, test = _scaled(cells, scaling)
     return _bounded(_biased(train, bias), row_norm), _bounded(_biased(test, bias), row_norm)
-
-
-HELD_OUT = 0.2
 
 
 @lru_cache(maxsize=4)
@@ -67,11 +59,10 @@ class Declared:
 
 
 @lru_cache(maxsize=4)
-def declare(columns: adult.Columns = "published", log_capital: bool = True) -> Declared:
-    """Adult under its public schema alone."""
-    schema = adult.adult_schema(columns, log_capital)
-    tables = adult.load(columns, log_capital)
-    train, test = (table.with_features(unit(table.features, schema)) for table in tables)
+def declare(cells: Cells) -> Declared:
+    """Records under their public schema alone."""
+    schema = cells.schema
+    train, test = (table.with_features(unit(table.features, schema)) for table in (cells.train, cells.test))
     return Declared(train, test, schema.numeric, schema.categorical)
 
 
@@ -87,14 +78,15 @@ def finish(features: Matrix, mean: Vector, deviation: Vector, bias: float, row_n
     return np.hstack([rows, np.full((len(rows), 1), float(bias))]) if bias else rows
 
 
-def _scaled(train: Table, test: Table, kind: Scaling, log_capital: bool) -> tuple[Table, Table]:
+def _scaled(cells: Cells, kind: Scaling) -> tuple[Table, Table]:
+    train, test, schema = cells
     if kind == "none":
         return train, test
     if kind == "z-score":
         mean, deviation = scaling.moments(train.features)
         features = [scaling.z_score(table.features, mean, deviation) for table in (train, test)]
     elif kind == "min-max":
-        lower, upper = adult.bounds(train.columns, log_capital)
+        lower, upper = schema.ranges.T
         features = [scaling.min_max(table.features, lower, upper) for table in (train, test)]
     else:
         raise InputError(f"scaling must be one of {', '.join(get_args(Scaling))}, got {kind!r}; pick one.")

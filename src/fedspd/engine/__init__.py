@@ -6,11 +6,12 @@
 from fedspd.engine.convergence import convergence, optimum
 from fedspd.engine.draws import stream
 from fedspd.engine.numpy_engine import simulate
-from fedspd.engine.simulation import Outcome, Simulation
+from fedspd.engine.simulation import Outcome, Simulation, check_run
 
 __all__ = [
     "Outcome",
     "Simulation",
+    "check_run",
     "convergence",
     "optimum",
     "simulate",

@@ -49,7 +49,6 @@ def simulate(
         gate: the ledger that is charged before a round's records are touched.
         drawn: draws handed in, in place of the simulation's own streams.
     """
-    simulation.check()
     check_claims(simulation.algorithm, simulation.plan, prod(simulation.matrix))
     with cores() as each:
         return _simulate(simulation, on_round, gate, drawn or (lambda *turn: draw(simulation, *turn)), each)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedspd.algorithms import Algorithm
-from fedspd.algorithms.base import AveragesSteps, PerturbsObjective
+from fedspd.algorithms.base import AveragesSteps, PerturbsObjective, TakesTurns
 from fedspd.algorithms.parts.rules import check_participants
-from fedspd.data import Shards, Table
+from fedspd.data import Holdings, Shards, Table
 from fedspd.engine.batches import check_batches, nominal_sizes
 from fedspd.engine.diagnostics import Lagrangian
 from fedspd.errors import InputError
@@ -51,17 +51,25 @@ class Simulation:
         """Shape of the weights."""
         return self.shards.features.shape[1], self.algorithm.objective.loss.outputs
 
-    def check(self) -> None:
-        """Refuse what cannot run, before any work."""
-        check_participants(self.participants, self.shards.clients)
-        if self.most_stale is not None and self.participants * self.most_stale < self.shards.clients:
-            raise InputError(
-                f"run.most_stale x run.participants must be at least the number of clients, {self.shards.clients}, so "
-                f"that each can take its turn, got {self.most_stale} x {self.participants}; raise one of them."
-            )
-        if isinstance(self.plan, ProvedPlan):
-            _check_counted(self.algorithm, self.plan, self.shards.holdings.divisors)
-        check_batches(self.shards.holdings, self.plan.sampling, self.batch_size, self.algorithm.local_steps)
+    def __post_init__(self) -> None:
+        """Refuse what cannot run."""
+        check_run(self.shards.holdings, self.algorithm, self.plan, self.batch_size, self.participants, self.most_stale)
+
+
+def check_run(
+    holdings: Holdings, algorithm: Algorithm, plan: Plan, batch_size: int | None, participants: int,
+    most_stale: int | None,
+) -> None:  # fmt: skip
+    """Refuse what cannot run, by public numbers: before a ledger is opened or a record touched."""
+    check_participants(participants, holdings.clients)
+    if most_stale is not None and participants * most_stale < holdings.clients:
+        raise InputError(
+            f"run.most_stale x run.participants must be at least the number of clients, {holdings.clients}, so "
+            f"that each can take its turn, got {most_stale} x {participants}; raise one of them."
+        )
+    if isinstance(plan, ProvedPlan):
+        _check_counted(algorithm, plan, holdings.divisors)
+    check_batches(holdings, plan.sampling, batch_size, algorithm.local_steps)
 
 
 def _check_counted(algorithm: Algorithm, plan: ProvedPlan, divisors: np.ndarray) -> None:
@@ -79,7 +87,7 @@ def _check_counted(algorithm: Algorithm, plan: ProvedPlan, divisors: np.ndarray)
                 f"{algorithm.local_steps} local steps shrink a record's part to {known:g}, its plan counts on "
                 f"{plan.draws.local_steps} and {plan.draws.contraction:g}."
             )
-    turns = getattr(algorithm, "bands", 1)  # of a client's blocks of records
+    turns = algorithm.blocks if isinstance(algorithm, TakesTurns) else 1
     if plan.draws.blocks > turns:
         raise RuntimeError(f"records come in turns of {turns}, its plan charges in turns of {plan.draws.blocks}.")
 

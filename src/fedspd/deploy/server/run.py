@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fedspd.assemble import Agreed, Run
-from fedspd.assemble.proved import make_moments
+from fedspd.assemble.scaling import make_moments
 from fedspd.data import Schema, Table, finish, read_schema, read_table
 from fedspd.deploy.health import Health
 from fedspd.deploy.protocol import messages

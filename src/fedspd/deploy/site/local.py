@@ -8,7 +8,7 @@ import numpy as np
 from fedspd.algorithms import Moments
 from fedspd.algorithms.base import Proved
 from fedspd.assemble import Agreed
-from fedspd.assemble.proved import make_moments
+from fedspd.assemble.scaling import make_moments
 from fedspd.data import Schema, Shards, Table
 from fedspd.deploy.protocol.messages import Ask, AskMasked
 from fedspd.deploy.protocol.terms import Terms, columns_of

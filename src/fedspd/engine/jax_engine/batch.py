@@ -54,7 +54,6 @@ def simulate_batch(
     """
     groups: dict[ProgramKey, list[PaidRun]] = {}
     for number, simulation in enumerate(simulations):
-        simulation.check()
         check_claims(simulation.algorithm, simulation.plan, prod(simulation.matrix))
         _check_devices(simulation)
         shape = program_key(simulation, np.float64 if simulation.algorithm.exact else kind, drawn is not None)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedspd.config import Config, changed, load
-from fedspd.data import prepare
+from fedspd.data import AdultSettings, prepare, read_adult
 from fedspd.problem import L1, Softmax, reference_optimum
 from fedspd.studies.compare.plan import Cell, configuration
 from fedspd.studies.jobs import Result, run_all
@@ -49,7 +49,7 @@ def compare(chosen: Sequence[Cell], seeds: int, on_run: Callable[[], Any] = lamb
 
 def central() -> tuple[float, float]:
     """Test accuracy in percent and log-loss of l1 logistic regression on all records together, without privacy."""
-    train, test = prepare("adult", log_capital=True, scaling="z-score", bias=1.0)
+    train, test = prepare(read_adult(AdultSettings(log_capital=True)), "z-score", 1.0)
     config = load("proved")
     clients, strength = config.partition.clients, config.problem.strength
     weights = np.full(len(train), clients / len(train))

@@ -1,0 +1,98 @@
+"""What server and clients of a run agree on before any record is seen: method, plan and rounds."""
+
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from fedspd.algorithms import Algorithm, Made, Public
+from fedspd.assemble.deal import deal_seed
+from fedspd.config import Config
+from fedspd.data import Holdings
+from fedspd.engine import stream
+from fedspd.errors import InputError
+from fedspd.privacy import ProvedPlan, PublishedPlan
+from fedspd.problem import LOSSES, Objective, make_regularizer, reference_solver
+
+AnyPlan = TypeVar("AnyPlan", bound=PublishedPlan | ProvedPlan)
+
+
+class Agreed(NamedTuple, Generic[AnyPlan]):
+    """What follows from settings and public numbers alone, and is the same for the server and every client."""
+
+    made: Made
+    plan: AnyPlan
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The method at work."""
+        return self.made.algorithm
+
+    @property
+    def rounds(self) -> int:
+        """T."""
+        return self.made.rounds
+
+
+def agree(config: Config, holdings: Holdings, columns: int, classes: int) -> Agreed[Any]:
+    """What server and clients of one run agree on before any record is seen.
+
+    Args:
+        config: the settings; `partition.clients` is the number of clients.
+        holdings: how many records each client has.
+        columns: of the features, a bias included.
+        classes: of the label.
+    """
+    from fedspd.assemble import proved, published
+
+    if config.algorithm.method.guarantee == "proved":
+        return proved.agree(config, holdings, columns, classes)
+    return published.agree(config, holdings, columns, classes)
+
+
+def public_numbers(
+    config: Config, holdings: Holdings, columns: int, classes: int, plan: PublishedPlan | None = None
+) -> Public:
+    """What a method is made from."""
+    check_needs(config)
+    privacy, run = config.privacy, config.run
+    return Public(
+        objective=client_objective(config, classes),
+        row_norm=config.data.row_norm,
+        columns=columns,
+        holdings=holdings,
+        clients=averaged_clients(config),
+        participants=run.participants,
+        rounds=run.rounds,
+        most_participations=run.most_participations,
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        budget=privacy.budget,
+        graphs=stream(deal_seed(config), "topology"),
+        plan=plan,
+    )
+
+
+def client_objective(config: Config, classes: int) -> Objective:
+    """The loss and one client's regularizer."""
+    problem = config.problem
+    loss = LOSSES[problem.loss](classes)
+    regularizer = make_regularizer(problem.regularizer, problem.strength, problem.ratio)
+    regularizer = regularizer.scaled(1 / config.partition.clients if problem.per_client == "share" else 1.0)
+    if config.metrics.criterion:
+        reference_solver(loss, regularizer, config.partition.clients)  # refuses now what it could not solve later
+    return Objective(loss, regularizer, problem.clip_norm)
+
+
+def check_needs(config: Config) -> None:
+    """Refuse rounds and participants that a method does not have."""
+    method, run = config.algorithm.method, config.run
+    if method.needs.one_round and (run.rounds or 1) != 1:
+        raise InputError(f"{method.name} has one round, got run.rounds = {run.rounds}; set it to 1.")
+    if method.needs.everybody and run.participants != config.partition.clients:
+        raise InputError(
+            f"{method.name} needs every client in every round, got run.participants = {run.participants} of "
+            f"{config.partition.clients}; set it to {config.partition.clients}."
+        )
+
+
+def averaged_clients(config: Config) -> int:
+    """How many clients a server that averages the latest uploads of all averages over."""
+    return config.run.participants if config.run.selection == "fixed" else config.partition.clients

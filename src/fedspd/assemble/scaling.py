@@ -1,0 +1,55 @@
+"""Scaling by moments that all clients release with noise, each charged before it is made."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from fedspd.algorithms import Moments, choose_levels
+from fedspd.assemble.gate import LedgerGate
+from fedspd.config import Config
+from fedspd.data import Declared, Holdings, Shards, Table, finish
+from fedspd.engine import stream
+from fedspd.engine.release import release_moments
+from fedspd.errors import InputError
+from fedspd.privacy import ProvedPlan
+
+
+def scaled_by_release(
+    config: Config, declared: Declared, shards: Shards, test: Table, plan: ProvedPlan, gate: LedgerGate | None
+) -> tuple[Shards, Table, Mapping[str, np.ndarray]]:
+    """Training and test records with every row bounded, and the moments they were scaled by, where there are any."""
+    data = config.data
+    width, row_norm = shards.features.shape[1], data.row_norm
+    assert row_norm is not None, "a proved method has asked for it"
+    mean, deviation, released = np.zeros(width), np.ones(width), {}
+    if data.scaling == "noisy-moments":
+        mean, deviation = released_moments(config, declared, shards, plan, gate)
+        released = {"mean": mean, "deviation": deviation}
+    features, measured = (
+        finish(one, mean, deviation, data.bias, row_norm) for one in (np.asarray(shards.features, float), test.features)
+    )
+    columns = (*test.columns, *(("bias",) if data.bias else ()))
+    return replace(shards, features=features), Table(measured, test.labels, columns, test.classes), released
+
+
+def released_moments(
+    config: Config, declared: Declared, shards: Shards, plan: ProvedPlan, gate: LedgerGate | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation of every column from one noised release per client, paid for before it is made."""
+    moments = make_moments(config, declared.numeric, declared.categorical, shards.holdings, plan)
+    if gate is not None and not gate.charge_all(0):
+        raise InputError(
+            "every client must have budget for the release of moments, got some without; raise the budget, name a "
+            "new ledger, or set data.scaling = min-max."
+        )
+    scales = plan.moments_scale(moments.sensitivity)
+    return release_moments(moments, shards, scales, stream(config.run.seed, "moments"))
+
+
+def make_moments(
+    config: Config, numeric: np.ndarray, categorical: int, holdings: Holdings, plan: ProvedPlan
+) -> Moments:
+    """What every client sums up before the first round, from public numbers."""
+    moments = Moments(numeric, categorical, config.data.deviation_floor, plan.relation)
+    return choose_levels(moments, float(plan.moments_scale(1.0).max()), holdings.records, holdings.clients)
