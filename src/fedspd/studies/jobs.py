@@ -24,6 +24,7 @@ ROOMS = (
     "engine",
     "privacy",
     "problem",
+    "reading.py",
     "results",
     "typing.py",
 )
