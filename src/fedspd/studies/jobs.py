@@ -19,6 +19,7 @@ RUNS = Cache("runs")
 ROOMS = (
     "algorithms",
     "assemble",
+    "audit",
     "config",
     "data",
     "engine",
