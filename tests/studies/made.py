@@ -124,7 +124,7 @@ def made(study: Study, way: int, seeds: int = SEEDS) -> Reproduced:
         tuple(
             Lines(
                 curve,
-                {"algorithm.step_scale": 0.125} if curve.tuned else {},
+                dict(curve.config.algorithm.method.grid[0]) if curve.tuned else {},
                 tuple(run_of(study, place, seed, way) for seed in range(seeds)),
             )
             for place, curve in enumerate(study.curves)

@@ -137,7 +137,7 @@ used = {Path(m.__file__) for n, m in sys.modules.items() if n.split(".")[0] == "
 from fedspd.studies import jobs
 
 def key():
-    jobs.program_digest.cache_clear()
+    jobs._package_digest.cache_clear()
     return jobs.run_key(load("proved"))
 
 before, same = key(), []

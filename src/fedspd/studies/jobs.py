@@ -19,11 +19,13 @@ RUNS = Cache("runs")
 ROOMS = (
     "algorithms",
     "assemble",
+    "audit",
     "config",
     "data",
     "engine",
     "privacy",
     "problem",
+    "reading.py",
     "results",
     "typing.py",
 )
