@@ -31,8 +31,8 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.flower_federation import flower  # noqa: E402
 from benchmarks.simulated_sites import simulated_sites  # noqa: E402
-from tests.deploy.live import Live, change, live  # noqa: E402
-from tests.deploy.processes import free_port  # noqa: E402
+from tests.support.deploy.live import Live, change, live  # noqa: E402
+from tests.support.deploy.processes import free_port  # noqa: E402
 
 PATIENCE = 3600.0
 SITE_KIB = 500 * 1024  # of memory: two processes, each with Flower or NumPy in it

@@ -14,7 +14,7 @@ import tomli_w
 
 from fedspd.deploy.protocol.identity import read_identity
 from fedspd.deploy.setup.keys import write_certificates, write_private_key
-from tests.deploy.processes import free_port, kill_marked, listens, spawn, wait_until
+from tests.support.deploy.processes import free_port, kill_marked, listens, spawn, wait_until
 
 PROGRAMS = Path(sys.executable).parent
 START_SECONDS = 600.0

@@ -15,7 +15,7 @@ from fedspd.deploy.site.connection import Connection, Ended, Rejected
 from fedspd.deploy.site.records import Records
 from fedspd.deploy.site.respond import respond
 from fedspd.deploy.site.serve import answer_to
-from tests.deploy.live import ROOT, change, live
+from tests.support.deploy.live import ROOT, change, live
 
 PATIENCE = 3600.0
 

@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from fedspd.deploy.setup.kit import template
-from tests.deploy.processes import free_port, kill_marked, spawn, wait_until
+from tests.support.deploy.processes import free_port, kill_marked, spawn, wait_until
 
 ROOT = Path(__file__).parents[1]
 PACKAGING = ROOT / "packaging"

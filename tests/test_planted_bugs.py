@@ -37,11 +37,13 @@ from fedspd.privacy.accounting.events import step_chances
 from fedspd.privacy.mechanism import gaussian
 from fedspd.problem import Objective, Softmax, Unregularized
 from fedspd.typing import Query, Release
-from tests.algorithms.contract_methods import small_run, whole_shard
 from tests.algorithms.test_ftrl import banded, differences
 from tests.algorithms.test_ftrl import method as ftrl
 from tests.algorithms.test_objective_noise import DeterminantForgotten, HalfTheSensitivity, OneShot, worst_loss
-from tests.planted_twins import (
+from tests.privacy.accounting.test_accounting_tight import two_pairs_apart
+from tests.support.algorithms.contract_methods import small_run, whole_shard
+from tests.support.ledger.crashes import Order, kill_workers, prepare, violations
+from tests.support.planted_twins import (
     BatchSizeLost,
     DividedByTheDrawn,
     DividedByTheSteps,
@@ -57,8 +59,6 @@ from tests.planted_twins import (
     UnnoisedMinimizer,
     UnnoisedStart,
 )
-from tests.privacy.accounting.test_accounting_tight import two_pairs_apart
-from tests.privacy.ledger.crashes import Order, kill_workers, prepare, violations
 
 COLUMNS, BATCH = 2, 20
 OBJECTIVE = Objective(Softmax(2), Unregularized(), sqrt(0.5))
@@ -415,4 +415,4 @@ def test_the_truth_is_green_and_the_planted_bug_is_red(bug: str) -> None:
 
 
 # Two more stand where their machinery lives: the same noise after a resume, on a real ledger, in
-# tests/engine/test_budgets.py, and scaling that skips the noise, in tests/test_private_scaling.py.
+# tests/engine/test_budgets.py, and scaling that skips the noise, in tests/assemble/test_private_scaling.py.

@@ -22,9 +22,9 @@ from fedspd.engine.spending import Spending
 from fedspd.errors import InputError
 from fedspd.privacy import WITHOUT_REPLACEMENT, PublishedPlan
 from fedspd.problem import L1, LeastSquares, Objective, Softmax, Unregularized
-from tests.algorithms import plain_baselines as plain
-from tests.algorithms.plain_baselines import Participation, Round
 from tests.algorithms.test_fedspd_published import COLUMNS, small_problem
+from tests.support.algorithms import plain_baselines as plain
+from tests.support.algorithms.plain_baselines import Participation, Round
 
 CLIENTS, BATCH, ROUNDS = 6, 3, 12
 EPSILON, DELTA = 3.0, 1e-4

@@ -23,7 +23,6 @@ from fedspd.engine import simulate
 from fedspd.errors import InputError
 from fedspd.problem import FlippedLabels, Objective
 from fedspd.typing import Batches, Query
-from tests.algorithms import plain_table_one as plain
 from tests.algorithms.test_table_one import (
     BOUND,
     CLIENTS,
@@ -41,6 +40,7 @@ from tests.algorithms.test_table_one import (
     played,
     simulation,
 )
+from tests.support.algorithms import plain_table_one as plain
 
 EPSILON, LABEL_EPSILON, GROWTH, GAMMA, TILTING = 60.0, 1.5, 1.1, 0.3, 1.2
 FLIPS = 1 / (1 + exp(LABEL_EPSILON))

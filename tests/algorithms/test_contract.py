@@ -16,7 +16,10 @@ from fedspd.privacy import plan_proved
 from fedspd.privacy.mechanism import MECHANISMS
 from fedspd.problem import LeastSquares, Loss, Objective, Unregularized
 from fedspd.typing import Release
-from tests.algorithms.contract_methods import (
+from tests.algorithms.test_contract_legs import Inputs
+from tests.algorithms.test_fedspd import bounded, random_shard
+from tests.algorithms.test_fedspd_published import small_problem
+from tests.support.algorithms.contract_methods import (
     CLAIMS,
     HIDING,
     LOSSES,
@@ -28,9 +31,6 @@ from tests.algorithms.contract_methods import (
     small_run,
     whole_shard,
 )
-from tests.algorithms.test_contract_legs import Inputs
-from tests.algorithms.test_fedspd import bounded, random_shard
-from tests.algorithms.test_fedspd_published import small_problem
 
 COLUMNS, RECORDS, ROUNDS = 3, 24, 5
 

@@ -10,8 +10,8 @@ from fedspd.engine import optimum, simulate
 from fedspd.engine.diagnostics import objectives
 from fedspd.privacy import WITHOUT_REPLACEMENT, plan_as_published
 from fedspd.problem import L1, Objective, Regularizer, Softmax, SquaredL2
-from tests.algorithms.contract_methods import METHODS, Setting, small_run
 from tests.algorithms.test_fedspd_published import small_problem
+from tests.support.algorithms.contract_methods import METHODS, Setting, small_run
 
 SMOOTH, SPARSE, ROUNDS_TO_CONVERGE = SquaredL2(0.01), L1(0.03), 250
 CONVERGENCE: dict[str, tuple[Regularizer, float, float]] = {

@@ -14,7 +14,7 @@ from fedspd.engine.client_tables import gather
 from fedspd.engine.round import play
 from fedspd.privacy.mechanism import MECHANISMS
 from fedspd.typing import Argmin, Batches, Query, Release
-from tests.algorithms.contract_methods import EXACT, METHODS, Setting, every_method, light, seeds
+from tests.support.algorithms.contract_methods import EXACT, METHODS, Setting, every_method, light, seeds
 
 COLUMNS = 3
 

@@ -11,7 +11,8 @@ from fedspd.audit.replay import Found, Shard, replay, unit_draws
 from fedspd.engine import draws
 from fedspd.privacy.accounting.events import relative_distances
 from fedspd.problem import Loss, Objective, Regularizer, Softmax, Unregularized
-from tests.algorithms.contract_methods import (
+from tests.algorithms.test_fedspd import random_shard
+from tests.support.algorithms.contract_methods import (
     LOSSES,
     METHODS,
     PROVED,
@@ -20,7 +21,6 @@ from tests.algorithms.contract_methods import (
     Setting,
     relations,
 )
-from tests.algorithms.test_fedspd import random_shard
 
 COLUMNS, RECORDS, ROUNDS = 3, 24, 5
 random_neighbors = given(

@@ -15,9 +15,9 @@ from fedspd.engine import simulate
 from fedspd.privacy import WHOLE_SHARD, ProvedPlan, RecordSampling, plan_proved
 from fedspd.privacy.accounting import Laplace
 from fedspd.problem import FlippedLabels, LeastSquares, Loss, Objective, Softmax, SquaredHinge, SquaredL2
-from tests.algorithms.contract_methods import METHODS, Setting, small_run, whole_shard
 from tests.algorithms.test_fedspd import random_shard
 from tests.algorithms.test_fedspd_published import small_problem
+from tests.support.algorithms.contract_methods import METHODS, Setting, small_run, whole_shard
 from tests.support.small_runs import small_run as configured
 
 COLUMNS = 3

@@ -16,7 +16,7 @@ from fedspd.privacy import WITH_REPLACEMENT, WITHOUT_REPLACEMENT, PaperFormulas,
 from fedspd.problem import L1, Objective, Softmax
 from fedspd.results import History
 from fedspd.typing import Batches, Private
-from tests.algorithms.plain import fedspd
+from tests.support.algorithms.plain import fedspd
 
 COLUMNS, BATCH, ROUNDS = 4, 3, 12
 

@@ -18,9 +18,9 @@ from fedspd.engine.spending import Spending
 from fedspd.privacy import WHOLE_SHARD, RecordSampling, plan_proved
 from fedspd.privacy.accounting import Gaussian, spent
 from fedspd.problem import L1, Objective, Softmax, Unregularized
-from tests.algorithms.contract_methods import small_run
 from tests.algorithms.test_fedspd import random_shard
 from tests.algorithms.test_fedspd_published import small_problem
+from tests.support.algorithms.contract_methods import small_run
 
 COLUMNS = 3
 BANDS = [1, 2, 4, 7]

@@ -20,8 +20,8 @@ from fedspd.engine import draws
 from fedspd.engine.client_tables import gather, heard
 from fedspd.problem import FlippedLabels, LeastSquares, Loss, Objective, Regularizer, Softmax, SquaredL2, Unregularized
 from fedspd.typing import Argmin
-from tests.algorithms.contract_methods import CONSENSUS, LOSSES, METHODS, PROVED, Setting
 from tests.algorithms.test_fedspd import bounded, random_shard
+from tests.support.algorithms.contract_methods import CONSENSUS, LOSSES, METHODS, PROVED, Setting
 
 COLUMNS, MULTIPLIER = 3, 1.0
 PERTURBED = [name for name in METHODS if isinstance(METHODS[name](Setting()), PerturbsObjective)]

@@ -18,7 +18,6 @@ from fedspd.algorithms.methods.private_admm import PrivateADMM
 from fedspd.algorithms.parts.step_sizes import Constant, SquareRoot
 from fedspd.engine import simulate
 from fedspd.problem import L1, SquaredL2, Unregularized, reference_optimum
-from tests.algorithms import plain_rivals as plain
 from tests.algorithms.test_table_one import (
     BOUND,
     CLIENTS,
@@ -38,6 +37,7 @@ from tests.algorithms.test_table_one import (
     played,
     simulation,
 )
+from tests.support.algorithms import plain_rivals as plain
 
 some_or_all = pytest.mark.parametrize("participants", [2, CLIENTS])
 

@@ -27,8 +27,8 @@ from fedspd.engine.draws import NOBODY
 from fedspd.engine.numpy_engine import Draws, GivenDraws, draw
 from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, PublishedPlan
 from fedspd.problem import L1, FlippedLabels, Objective, Softmax, SquaredL2
-from tests.algorithms import plain_table_one as plain
-from tests.algorithms.plain_table_one import Participation, Records, Round
+from tests.support.algorithms import plain_table_one as plain
+from tests.support.algorithms.plain_table_one import Participation, Records, Round
 
 SIZES, COLUMNS, ROUNDS = (9, 14, 30, 21, 26, 12), 4, 8
 CLIENTS, SHAPE = len(SIZES), (COLUMNS, 2)

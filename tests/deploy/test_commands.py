@@ -15,11 +15,11 @@ from fedspd.deploy.setup.join import join
 from fedspd.deploy.site.settings import Limits, read_site
 from fedspd.deploy.site.worker import Worker
 from fedspd.errors import InputError
-from tests.command import SCRIPT, Finished, run_all
-from tests.deploy.live import unpacked
-from tests.deploy.sites import write_records
-from tests.deploy.test_setup import plan
-from tests.privacy.ledger.crashes import fork
+from tests.deploy.setup.test_setup import plan
+from tests.support.command import SCRIPT, Finished, run_all
+from tests.support.deploy.live import unpacked
+from tests.support.deploy.sites import write_records
+from tests.support.ledger.crashes import fork
 
 LONG = "x" * 300
 INIT = ("deploy", "init")

@@ -32,9 +32,9 @@ from fedspd.deploy.site import connection
 from fedspd.deploy.site import settings as site_settings
 from fedspd.deploy.site.settings import PROVED
 from fedspd.errors import InputError
-from tests.deploy.live import FEDSPD, Live, unpacked
-from tests.deploy.processes import free_port, wait_until
-from tests.deploy.sites import SCHEMA
+from tests.support.deploy.live import FEDSPD, Live, unpacked
+from tests.support.deploy.processes import free_port, wait_until
+from tests.support.deploy.sites import SCHEMA
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "deploy.md"

@@ -14,7 +14,7 @@ from fedspd.engine.batches import draw_records
 from fedspd.engine.draws import NOBODY
 from fedspd.engine.numpy_engine import Draws
 from fedspd.errors import InputError
-from tests.deploy.sites import Federation, federation
+from tests.support.deploy.sites import Federation, federation
 
 ROUNDS, SITES = 10, 5
 STEP, PENALTY = {"algorithm__inverse_step": 4.0}, {"algorithm__penalty": 4.0}

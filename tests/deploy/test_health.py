@@ -15,9 +15,9 @@ from fedspd.deploy.server.lock import locked, process_of, stop
 from fedspd.deploy.site.respond import _handler
 from fedspd.deploy.site.settings import read_site
 from fedspd.errors import InputError
-from tests.deploy.processes import free_port, wait_until
-from tests.deploy.sites import federation
-from tests.privacy.ledger.crashes import fork
+from tests.support.deploy.processes import free_port, wait_until
+from tests.support.deploy.sites import federation
+from tests.support.ledger.crashes import fork
 
 
 def get(port: int, path: str) -> str:

@@ -24,8 +24,8 @@ from fedspd.deploy.protocol import wire
 from fedspd.deploy.protocol.identity import Identity, read_identity
 from fedspd.deploy.protocol.messages import Hello
 from fedspd.deploy.setup.keys import write_certificates, write_private_key
-from tests.deploy.live import Live, change, fedspd, live
-from tests.deploy.processes import free_port, wait_until
+from tests.support.deploy.live import Live, change, fedspd, live
+from tests.support.deploy.processes import free_port, wait_until
 
 pytestmark = pytest.mark.deploy
 PROGRAMS = Path(sys.executable).parent
@@ -64,7 +64,7 @@ def hostile(made: Live, kind: str, loot: Path) -> int:
     fab = package(folder, kind, loot, made.homes[0] / "records.csv")
     key = read_identity(made.homes[0] / "site.key").public
     (folder / "victim.pub").write_text(key.line)
-    command = [sys.executable, "-m", "tests.deploy.hostile", str(folder), str(port), kind, str(fab)]
+    command = [sys.executable, "-m", "tests.support.deploy.hostile", str(folder), str(port), kind, str(fab)]
     made.start("hostile", [*command, str(folder / "victim.pub")])
     return port
 

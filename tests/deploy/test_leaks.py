@@ -11,8 +11,8 @@ from fedspd.deploy.protocol.messages import Ask, Enter, Hello, Refused, Reply
 from fedspd.deploy.site import respond
 from fedspd.deploy.site.client import Client
 from fedspd.deploy.site.records import Records
-from tests.deploy.sites import Federation, ask, federation, measure, play
 from tests.deploy.test_statistics import Residuals
+from tests.support.deploy.sites import Federation, ask, federation, measure, play
 
 AGE, INCOME = "63.4375", "48271.125"
 SECRET = "patient-0451"

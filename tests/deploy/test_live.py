@@ -14,10 +14,10 @@ import tomli_w
 
 from fedspd import run as simulated_run
 from fedspd.deploy.setup.keys import write_certificates
-from tests.deploy import evil
-from tests.deploy.live import Live, change, fedspd, live
-from tests.deploy.processes import free_port, marked, wait_until
 from tests.deploy.test_equal import PENALTY, STEP, deployed, simulated
+from tests.support.deploy import evil
+from tests.support.deploy.live import Live, change, fedspd, live
+from tests.support.deploy.processes import free_port, marked, wait_until
 
 pytestmark = pytest.mark.deploy
 EVIL = 4
@@ -90,7 +90,9 @@ def test_a_stormy_run_ends_within_noise_of_a_calm_one(tmp_path: Path, calm: list
         change(made.file, {"run.rounds": 8, "federation.round_seconds": 6.0, "federation.quorum": 2})
         for place in range(4):
             made.site(place)
-        made.start("evil", [sys.executable, "-m", "tests.deploy.evil", str(made.homes[EVIL] / "site.toml"), str(plan)])
+        made.start(
+            "evil", [sys.executable, "-m", "tests.support.deploy.evil", str(made.homes[EVIL] / "site.toml"), str(plan)]
+        )
         made.server()
         made.await_round(1)
         made.kill("site-0site.toml")  # in the middle of what follows

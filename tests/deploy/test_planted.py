@@ -24,9 +24,9 @@ from fedspd.engine import stream
 from fedspd.privacy.exact import exact_gaussian
 from fedspd.privacy.mechanism import gaussian
 from fedspd.typing import Query, Release
-from tests.deploy.sites import Federation, ask, federation
-from tests.deploy.test_client import die, in_a_process_that_is_killed
-from tests.deploy.twists import in_round, mean_of_totals, with_reply
+from tests.deploy.site.test_client import die, in_a_process_that_is_killed
+from tests.support.deploy.sites import Federation, ask, federation
+from tests.support.deploy.twists import in_round, mean_of_totals, with_reply
 
 DP_SGD: dict[str, Any] = {"site": {"policy.methods": ["dp-sgd"]}, "algorithm__name": "dp-sgd"}
 

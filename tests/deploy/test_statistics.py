@@ -16,7 +16,7 @@ from fedspd.deploy.site.memory import from_bytes
 from fedspd.engine.batches import gather_batches
 from fedspd.privacy.accounting.events import relative_distances
 from fedspd.typing import Query
-from tests.deploy.sites import SCHEMA, Federation, federation, write_records
+from tests.support.deploy.sites import SCHEMA, Federation, federation, write_records
 
 LEVELS = [f"level-{number}" for number in range(250)]
 ROUNDS = 40

@@ -17,11 +17,11 @@ from fedspd.engine.simulation import check_claims
 from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling, plan_as_published, plan_proved
 from fedspd.privacy.ledger import show
 from fedspd.typing import Law
-from tests.algorithms.contract_methods import METHODS, Setting, whole_shard
 from tests.algorithms.test_fedspd import method
 from tests.algorithms.test_fedspd_published import simulation, small_problem
-from tests.planted_twins import UnnoisedDual
-from tests.privacy.ledger.fresh import new_ledger
+from tests.support.algorithms.contract_methods import METHODS, Setting, whole_shard
+from tests.support.ledger.fresh import new_ledger
+from tests.support.planted_twins import UnnoisedDual
 
 QUICK = {"metrics.criterion": False, "metrics.objective_every": 1000}
 

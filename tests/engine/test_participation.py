@@ -22,8 +22,8 @@ from fedspd.errors import InputError
 from fedspd.privacy import WHOLE_SHARD, plan_as_published, plan_proved
 from fedspd.privacy.accounting import spent
 from fedspd.problem import Objective, Softmax, Unregularized
-from tests.algorithms.contract_methods import METHODS, Setting, small_run, whole_shard
 from tests.algorithms.test_fedspd_published import small_problem
+from tests.support.algorithms.contract_methods import METHODS, Setting, small_run, whole_shard
 
 
 def many(clients: int, participants: int, rounds: int, seed: int = 0, **changes: Any) -> Simulation:

@@ -4,7 +4,7 @@ import csv
 from pathlib import Path
 
 from fedspd.report import Chart, Grid, Measured, Page, Section, Series, render
-from tests.command import run_all
+from tests.support.command import run_all
 
 SMALL = ("--set", "metrics.criterion=false", "--quiet", "--out", "run")
 CASES: dict[str, tuple[str, ...]] = {

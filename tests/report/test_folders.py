@@ -15,7 +15,7 @@ from fedspd.report import folders_page, privacy_statement
 from fedspd.report.folders import folder_names
 from fedspd.report.page import Chart, Grid, Measured, Page, Section, Series, to_json
 from fedspd.results import read_summary
-from tests.command import Finished, run_all, run_script
+from tests.support.command import Finished, run_all, run_script
 
 SMALL = ("--set", "run.rounds=3", "--set", "metrics.criterion=false", "--quiet", "--out", "run")
 CASES: dict[str, tuple[str, ...]] = {

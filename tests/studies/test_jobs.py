@@ -17,8 +17,8 @@ from fedspd import InputError, run
 from fedspd.config import parse
 from fedspd.results import from_dict, to_json
 from fedspd.studies.jobs import Result, run_all, run_key
+from tests.config.test_config import configurations
 from tests.studies.made import once, tiny
-from tests.test_config import configurations
 
 FIRST, OTHER_SEED, OTHER_SETTING = tiny(), tiny(run__seed=1), tiny(run__participants=4)
 ASKED = [OTHER_SETTING, FIRST, OTHER_SEED, tiny()]

@@ -21,9 +21,9 @@ from fedspd.privacy import (
     plan_as_published,
     plan_proved,
 )
-from tests.algorithms.contract_methods import CONSENSUS, EXACT, METHODS, PROVED, WHOLE, Setting
 from tests.algorithms.test_fedspd_published import small_problem
 from tests.engine.test_budgets import proved
+from tests.support.algorithms.contract_methods import CONSENSUS, EXACT, METHODS, PROVED, WHOLE, Setting
 
 pytestmark = pytest.mark.skipif(not installed(), reason="JAX is not installed")
 

@@ -11,8 +11,8 @@ import pytest
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import Event, FixedSize, Gaussian, Poisson, participations_that_fit, spent
 from fedspd.privacy.ledger import Budget, Ledger, verify
-from tests.privacy.ledger.crashes import fork
-from tests.privacy.ledger.fresh import new_ledger
+from tests.support.ledger.crashes import fork
+from tests.support.ledger.fresh import new_ledger
 
 BUDGET = Budget(1.0, 1e-4)
 ROUND = FixedSize(2.607, 325, 50)

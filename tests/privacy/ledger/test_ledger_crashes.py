@@ -9,7 +9,7 @@ import pytest
 
 from fedspd.errors import InputError
 from fedspd.privacy.ledger import Ledger, create_ledger, verify
-from tests.privacy.ledger.crashes import (
+from tests.support.ledger.crashes import (
     EVENT,
     FITS,
     Order,

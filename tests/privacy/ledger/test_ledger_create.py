@@ -12,7 +12,7 @@ import pytest
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import Gaussian
 from fedspd.privacy.ledger import Budget, Ledger, create_ledger, verify
-from tests.privacy.ledger.fresh import new_ledger
+from tests.support.ledger.fresh import new_ledger
 
 BUDGET, ROUND = Budget(1.0, 1e-5), Gaussian(20.0)
 

@@ -11,7 +11,7 @@ from fedspd.errors import InputError
 from fedspd.privacy.accounting import Gaussian
 from fedspd.privacy.ledger import Budget, Ledger, verify
 from fedspd.privacy.ledger.file import SCHEMA
-from tests.privacy.ledger.fresh import new_ledger
+from tests.support.ledger.fresh import new_ledger
 
 ROUND = Gaussian(60.0)
 CLIENTS = ("ann", "bob", "eve")

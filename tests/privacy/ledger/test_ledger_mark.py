@@ -13,8 +13,8 @@ from fedspd.privacy.accounting import Gaussian
 from fedspd.privacy.ledger import Budget, Ledger, Mark, mark_of, read_mark, require_mark, verify, write_mark
 from fedspd.privacy.ledger.file import NO_HASH
 from fedspd.privacy.ledger.mark import from_text, to_text
-from tests.privacy.ledger.crashes import fork
-from tests.privacy.ledger.fresh import new_ledger
+from tests.support.ledger.crashes import fork
+from tests.support.ledger.fresh import new_ledger
 
 BUDGET, ROUND = Budget(1.0, 1e-5), Gaussian(60.0)
 

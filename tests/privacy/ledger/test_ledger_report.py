@@ -20,7 +20,7 @@ from fedspd.privacy.ledger import Budget, Ledger, describe, show, verify
 from fedspd.privacy.ledger.chain import Head, Row, append
 from fedspd.privacy.ledger.file import VERSION, connect
 from fedspd.privacy.ledger.text import event_text
-from tests.privacy.ledger.fresh import new_ledger
+from tests.support.ledger.fresh import new_ledger
 
 BUDGET = Budget(1.0, 1e-4)
 ROUND, SCALING = FixedSize(2.7, 325, 50), Gaussian(30.0)

@@ -1,0 +1,92 @@
+"""Terms: the same text for the same run, another name for any other, and the same method on both sides."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedspd.config import changed
+from fedspd.deploy.protocol.terms import Terms, digest_of, read_terms
+from fedspd.errors import InputError
+from tests.support.deploy.sites import federation
+
+
+@pytest.fixture
+def terms(tmp_path: Path) -> Terms:
+    return federation(tmp_path, 3).terms(1)
+
+
+def test_terms_are_read_back_as_they_were(terms: Terms) -> None:
+    back = read_terms(terms.text)
+    assert (back, back.text, back.digest) == (terms, terms.text, terms.digest)
+    fixed = replace(terms, draws=7)
+    assert read_terms(fixed.text) == fixed
+
+
+def test_terms_that_differ_in_anything_have_another_digest(terms: Terms) -> None:
+    others = [
+        replace(terms, run="run-2"), replace(terms, place=2), replace(terms, sizes=(120, 127, 135)),
+        replace(terms, schema="0" * 16), replace(terms, draws=0), replace(terms, aggregation="secure"),
+        replace(terms, config=changed(terms.config, {"run.rounds": 4})),
+        replace(terms, config=changed(terms.config, {"problem.clip_norm": 0.5000000000000001})),
+    ]  # fmt: skip
+    digests = {digest_of(other.text) for other in [terms, *others]}
+    assert len(digests) == 1 + len(others)
+
+
+def test_server_and_site_derive_the_same_plan(terms: Terms, tmp_path: Path) -> None:
+    schema = federation(tmp_path / "other").schema
+    mine, theirs = terms.agreed(schema), read_terms(terms.text).agreed(schema)
+    assert (mine.algorithm, mine.rounds) == (theirs.algorithm, theirs.rounds)
+    assert mine.plan.groups == theirs.plan.groups
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "no name": {"run": ""},
+    "a name that is a number": {"run": 1},
+    "a place before the first": {"place": -1},
+    "a place beyond the last": {"place": 3},
+    "a place in words": {"place": "first"},
+    "sizes of fewer sites": {"sizes": [1, 2]},
+    "sizes in words": {"sizes": ["many", "few", "none"]},
+    "no sizes": {"sizes": None},
+    "unknown aggregation": {"aggregation": "sum"},
+    "draws in words": {"draws": "0"},
+    "draws by a fraction": {"draws": 0.5},
+    "an unknown field": {"more": 1},
+    "no configuration": {"config": None},
+    "a name of two lines": {"run": "run\n1"},
+    "a name that is too long": {"run": "r" * 81},
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_terms_that_do_not_fit_together_are_refused(what: str, terms: Terms) -> None:
+    with pytest.raises(InputError, match=r"^expected (the )?terms"):
+        read_terms(json.dumps(json.loads(terms.text) | WRONG[what]))
+
+
+def test_a_setting_that_is_wrong_is_named(terms: Terms) -> None:
+    for section, key, value in (("algorithm", "name", "fedmagic"), ("run", "rounds", "3"), ("run", "attack", 1)):
+        values = json.loads(terms.text)
+        values["config"][section][key] = value
+        with pytest.raises(InputError, match=rf"{section}\.{key}"):
+            read_terms(json.dumps(values))
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", "1", '"terms"', "{" * 9])
+def test_texts_that_are_no_terms_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match="expected the terms of a run"):
+        read_terms(text)
+
+
+@pytest.mark.parametrize("changes", [{"data__scaling": "z-score"}, {"data__scaling": "none"}])
+def test_what_cannot_be_deployed_is_refused(changes: dict[str, Any], tmp_path: Path) -> None:
+    made = federation(tmp_path)
+    with pytest.raises(InputError, match=r"needs data\.row_norm and data\.scaling = noisy-moments or min-max"):
+        made.terms(**changes).agreed(made.schema)
+    del made.values["data.row_norm"]
+    with pytest.raises(InputError, match=r"needs data\.row_norm"):
+        made.terms().agreed(made.schema)
