@@ -35,14 +35,16 @@ from fedspd.engine.round import play
 from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling, gaussian, plan_proved
 from fedspd.privacy.accounting import FixedSize, Gaussian, spent
 from fedspd.privacy.accounting.events import step_chances
-from fedspd.problem import Objective, Softmax, Unregularized
+from fedspd.problem import Objective, Softmax, SquaredHinge, Unregularized
 from fedspd.typing import Query, Release
 from tests.algorithms.contract_methods import small_run, whole_shard
 from tests.algorithms.neighbors import Shard, replay, unit_draws
+from tests.algorithms.test_exactness import balanced
 from tests.algorithms.test_ftrl import banded, differences
 from tests.algorithms.test_ftrl import method as ftrl
 from tests.algorithms.test_objective_noise import DeterminantForgotten, HalfTheSensitivity, OneShot, worst_loss
 from tests.planted_twins import (
+    AbsoluteGoal,
     BatchSizeLost,
     DividedByTheDrawn,
     DividedByTheSteps,
@@ -93,6 +95,11 @@ def recycled(kind: type[DPRADMM] = DPRADMM) -> DPRADMM:
 
 def relaxed(kind: type[PrivateADMM] = PrivateADMM) -> PrivateADMM:
     return kind(STEEP, 2, 0.3, 1.0, 0.9)
+
+
+def tiny(kind: type[PrivateADMM] = PrivateADMM) -> PrivateADMM:
+    """Rows and gradients of 1e-10."""
+    return kind(Objective(SquaredHinge(), Unregularized(), 1e-10), 2, 0.3, 1e-10)
 
 
 def multi_step() -> MultiStepDPADMM:
@@ -380,6 +387,10 @@ CHECKS: dict[str, tuple[Callable[[], bool], Callable[[], bool]]] = {
     "Private ADMM loses the factor 2 of its relaxed step": (
         lambda: worst_replay(relaxed())[0],
         lambda: worst_replay(relaxed(RelaxedOnce))[0],
+    ),
+    "sub-problems are solved to an absolute goal": (
+        lambda: balanced(tiny()) > 1,
+        lambda: balanced(tiny(AbsoluteGoal)) > 1,
     ),
     "the variance is used as the deviation": (
         lambda: noise_is_wrong(gaussian, 0.3),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedspd.algorithms import Algorithm
-from fedspd.algorithms.base import AveragesSteps, PerturbsObjective
+from fedspd.algorithms.base import AveragesSteps, PerturbsObjective, SolvesExactly
 from fedspd.data import Shards, Table
 from fedspd.engine.batches import check_batches, nominal_sizes
 from fedspd.engine.diagnostics import Lagrangian
@@ -60,6 +60,9 @@ class Simulation:
             )
         if isinstance(self.plan, ProvedPlan):
             _check_counted(self.algorithm, self.plan, self.shards.holdings.divisors)
+            if isinstance(self.algorithm, SolvesExactly):
+                largest = int(self.shards.sizes.max())
+                self.algorithm.check_solvable(largest, self.shards.holdings.divisors, self.shards.features.shape[1])
         check_batches(self.shards.holdings, self.plan.sampling, self.batch_size, self.algorithm.local_steps)
 
 
