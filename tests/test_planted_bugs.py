@@ -35,8 +35,9 @@ from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling, pla
 from fedspd.privacy.accounting import FixedSize, Gaussian, spent
 from fedspd.privacy.accounting.events import step_chances
 from fedspd.privacy.mechanism import gaussian
-from fedspd.problem import Objective, Softmax, Unregularized
+from fedspd.problem import Objective, Softmax, SquaredHinge, Unregularized
 from fedspd.typing import Query, Release
+from tests.algorithms.test_exactness import balanced
 from tests.algorithms.test_ftrl import banded, differences
 from tests.algorithms.test_ftrl import method as ftrl
 from tests.algorithms.test_objective_noise import DeterminantForgotten, HalfTheSensitivity, OneShot, worst_loss
@@ -44,6 +45,7 @@ from tests.privacy.accounting.test_accounting_tight import two_pairs_apart
 from tests.support.algorithms.contract_methods import small_run, whole_shard
 from tests.support.ledger.crashes import Order, kill_workers, prepare, violations
 from tests.support.planted_twins import (
+    AbsoluteGoal,
     BatchSizeLost,
     DividedByTheDrawn,
     DividedByTheSteps,
@@ -92,6 +94,11 @@ def recycled(kind: type[DPRADMM] = DPRADMM) -> DPRADMM:
 
 def relaxed(kind: type[PrivateADMM] = PrivateADMM) -> PrivateADMM:
     return kind(STEEP, 2, 0.3, 1.0, 0.9)
+
+
+def tiny(kind: type[PrivateADMM] = PrivateADMM) -> PrivateADMM:
+    """Rows and gradients of 1e-10."""
+    return kind(Objective(SquaredHinge(), Unregularized(), 1e-10), 2, 0.3, 1e-10)
 
 
 def multi_step() -> MultiStepDPADMM:
@@ -379,6 +386,10 @@ CHECKS: dict[str, tuple[Callable[[], bool], Callable[[], bool]]] = {
     "Private ADMM loses the factor 2 of its relaxed step": (
         lambda: worst_replay(relaxed())[0],
         lambda: worst_replay(relaxed(RelaxedOnce))[0],
+    ),
+    "sub-problems are solved to an absolute goal": (
+        lambda: balanced(tiny()) > 1,
+        lambda: balanced(tiny(AbsoluteGoal)) > 1,
     ),
     "the variance is used as the deviation": (
         lambda: noise_is_wrong(gaussian, 0.3),

@@ -29,7 +29,7 @@ PERTURBED = [name for name in LAPLACE if isinstance(METHODS[name](Setting()), Pe
 def slopes(objective: Objective, shard: Shard, points: np.ndarray) -> np.ndarray:
     """The gradient of a sub-problem at every point, one row each."""
     batches = shard.batches(np.arange(len(shard.labels))[None])
-    argmin = perturbed_minimum(objective, points[:1], 0.3, points[:1], batches)
+    argmin = perturbed_minimum(objective, 1.0, points[:1], 0.3, points[:1], batches)
     return np.array([np.ravel(argmin.slope(point[None])) for point in points])
 
 

@@ -1,6 +1,7 @@
 """Configuration is strict: what is not known, not of the type or not in the range is refused by name."""
 
 import tomllib
+from contextlib import suppress
 from dataclasses import fields
 from math import inf, nan
 from pathlib import Path
@@ -11,18 +12,21 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedspd.algorithms import METHODS
 from fedspd.config import load, parse, parse_override, presets
 from fedspd.config.sections import SECTIONS, Config, describe
 from fedspd.errors import InputError
 
-KEYS = [(section, key) for section, kind in SECTIONS.items() for key in fields(kind)]
+
+def keys_of(config: Config) -> list[tuple[str, Any]]:
+    return [(section, key) for section in SECTIONS for key in config.declared(section).values()]
 
 
 def values_of(key: Any) -> st.SearchStrategy[Any]:
     """Any value that a key's own rules allow."""
     rules, kind = key.metadata, str(key.type)
     if "choices" in rules:
-        return st.sampled_from(rules["choices"])
+        return st.sampled_from(list(rules["choices"]))
     if "bool" in kind:
         return st.booleans()
     if "str" in kind:
@@ -42,10 +46,15 @@ def values_of(key: Any) -> st.SearchStrategy[Any]:
 
 @st.composite
 def configurations(draw: st.DrawFn) -> dict[str, dict[str, Any]]:
-    chosen = draw(st.lists(st.sampled_from(KEYS), unique=True))
-    values: dict[str, dict[str, Any]] = {}
-    for section, key in chosen:
-        values.setdefault(section, {})[key.name] = draw(values_of(key))
+    """Of a method that is drawn: any of its settings, and of the others those that are read beside them."""
+    name = draw(st.sampled_from(list(METHODS)))
+    needed = {key.name: draw(values_of(key)) for key in fields(METHODS[name].settings) if "needed" in key.metadata}
+    values: dict[str, dict[str, Any]] = {"algorithm": {"name": name, **needed}}
+    config = parse(values)
+    for section, key in draw(st.lists(st.sampled_from(keys_of(config)), unique_by=lambda one: one[1].name)):
+        tried = {**values, section: {**values.get(section, {}), key.name: draw(values_of(key))}}
+        with suppress(InputError):
+            config, values = parse(tried), tried
     return values
 
 
@@ -56,7 +65,7 @@ def test_a_config_written_as_toml_and_read_back_is_the_same(values: dict[str, di
     assert parse(tomllib.loads(tomli_w.dumps(config.to_dict()))) == config
     for section, keys in values.items():
         for key, value in keys.items():
-            assert getattr(getattr(config, section), key) == value
+            assert config.section(section)[key] == value
 
 
 def test_nothing_given_means_the_defaults() -> None:
@@ -84,7 +93,10 @@ def test_the_published_preset_is_the_papers_setup() -> None:
 
 def test_the_description_names_every_key_once_with_its_default_and_a_meaning() -> None:
     rows = {name: (default, meaning) for name, default, meaning in describe()}
-    assert list(rows) == [f"{section}.{key.name}" for section, key in KEYS]
+    known = {f"{section}.{key.name}" for section, key in keys_of(Config()) if section != "algorithm"}
+    of_methods = {f"algorithm.{key}" for method in METHODS.values() for key in method.keys}
+    assert set(rows) == known | of_methods | {"algorithm.name"}
+    assert len({(name, meaning) for name, _, meaning in describe()}) == len(describe())
     assert rows["run.participants"] == ("20", "clients per round, K")
     assert rows["data.row_norm"][0] == ""
     assert "share | full" in rows["problem.per_client"][1]
@@ -132,7 +144,7 @@ def test_a_value_that_cannot_be_meant_is_refused_with_what_was_expected(values: 
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(("section", "key"), [(s, k) for s, k in KEYS if "float" in str(k.type)])
+@pytest.mark.parametrize(("section", "key"), [(s, k) for s, k in keys_of(Config()) if "float" in str(k.type)])
 def test_no_number_may_be_nan(section: str, key: Any) -> None:
     with pytest.raises(InputError, match=rf"{section}\.{key.name} must be .*, got nan"):
         parse({section: {key.name: nan}})

@@ -53,7 +53,8 @@ class Problem:
     divisors: Any
 
     def solved(self, **changed: Any) -> Any:
-        return minimize(**(vars(self) | changed))
+        given = vars(self) | changed
+        return minimize(**given, influence=min(self.objective.clip_norm, 1.0) / given["divisors"])
 
     def gradient(self, weights: np.ndarray) -> np.ndarray:
         """Record by record, one client after the other."""
@@ -207,7 +208,7 @@ def test_clipped_least_squares_on_rows_of_one_length_is_hubers() -> None:
 
     found = minimize(
         Objective(LeastSquares(), Unregularized(), bound),
-        np.zeros((1, 4, 1)), curvature, np.zeros((1, 4, 1)), features, targets, np.array([60.0]),
+        np.zeros((1, 4, 1)), curvature, np.zeros((1, 4, 1)), features, targets, np.array([60.0]), bound / 60,
     )  # fmt: skip
     assert 0.1 < found.clipped[0] < 0.9
     theirs = scipy_minimize(value, np.zeros(4), method="BFGS", options={"gtol": 1e-6})
@@ -251,8 +252,9 @@ def test_compiled_and_side_by_side_it_finds_the_same(loss: Loss, clip_norm: floa
     ]
 
     def one(bound: Any, curvature: Any, *arrays: Any) -> Minimum:  # numbers are traced, as in the engine
-        start, pull, *records = arrays
-        return minimize(Objective(loss, SquaredL2(STRENGTH), bound), start, curvature, pull, *records)
+        start, pull, features, labels, divisors = arrays
+        objective, influence = Objective(loss, SquaredL2(STRENGTH), bound), min(clip_norm, 1.0) / divisors
+        return minimize(objective, start, curvature, pull, features, labels, divisors, influence)
 
     inputs = [np.stack([getattr(lane, name) for lane in lanes]) for name in STACKS]
     with session():
@@ -274,7 +276,7 @@ def test_compiled_in_single_precision_it_stays_there() -> None:
     ]
 
     def one(start: Any, pull: Any, features: Any, divisors: Any) -> Minimum:
-        return minimize(problem.objective, start, 1.0, pull, features, problem.labels, divisors)
+        return minimize(problem.objective, start, 1.0, pull, features, problem.labels, divisors, 0.5 / divisors)
 
     with session():
         found = jax.tree.map(np.asarray, jax.jit(one)(*arrays))

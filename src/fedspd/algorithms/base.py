@@ -158,6 +158,15 @@ class AveragesSteps(Protocol):
 
 
 @runtime_checkable
+class SolvesExactly(Protocol):
+    """A method whose sensitivity rests on sub-problems that are solved well."""
+
+    def check_solvable(self, records: int, divisors: Any, columns: int) -> None:
+        """Refuse, by public numbers, what float64 cannot solve that well."""
+        ...
+
+
+@runtime_checkable
 class Stirs(Protocol):
     """A method whose clients remember draws of their noise: secret, but no function of records."""
 

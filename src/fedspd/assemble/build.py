@@ -75,15 +75,8 @@ def _proved(config: Config, open_ledger: Callable[[], Ledger] | None) -> Experim
     train, test = measured_on(config, declared.train, declared.test)
     dealt, width = deal(config, train), len(train.columns) + (config.data.bias != 0)
     agreed = agree(config, dealt.holdings, width, len(train.classes))
-    run = config.run
-    check_run(
-        dealt.holdings,
-        agreed.algorithm,
-        agreed.plan,
-        config.algorithm.work.batch_size,
-        run.participants,
-        run.most_stale,
-    )
+    run, batch_size = config.run, config.algorithm.work.batch_size
+    check_run(dealt.holdings, width, agreed.algorithm, agreed.plan, batch_size, run.participants, run.most_stale)
     gate = None if open_ledger is None else open_gate(open_ledger(), agreed.plan, config, dealt)
     shards, test, released = scaled_by_release(config, declared, dealt, test, agreed.plan, gate)
     if isinstance(agreed.algorithm, FlipsLabels):

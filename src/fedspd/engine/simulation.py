@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedspd.algorithms import Algorithm
-from fedspd.algorithms.base import AveragesSteps, PerturbsObjective, TakesTurns
+from fedspd.algorithms.base import AveragesSteps, PerturbsObjective, SolvesExactly, TakesTurns
 from fedspd.algorithms.parts.rules import check_participants
 from fedspd.data import Holdings, Shards, Table
 from fedspd.engine.batches import check_batches, nominal_sizes
@@ -53,11 +53,14 @@ class Simulation:
 
     def __post_init__(self) -> None:
         """Refuse what cannot run."""
-        check_run(self.shards.holdings, self.algorithm, self.plan, self.batch_size, self.participants, self.most_stale)
+        check_run(
+            self.shards.holdings, self.matrix[0], self.algorithm, self.plan, self.batch_size, self.participants,
+            self.most_stale,
+        )  # fmt: skip
 
 
 def check_run(
-    holdings: Holdings, algorithm: Algorithm, plan: Plan, batch_size: int | None, participants: int,
+    holdings: Holdings, columns: int, algorithm: Algorithm, plan: Plan, batch_size: int | None, participants: int,
     most_stale: int | None,
 ) -> None:  # fmt: skip
     """Refuse what cannot run, by public numbers: before a ledger is opened or a record touched."""
@@ -69,6 +72,8 @@ def check_run(
         )
     if isinstance(plan, ProvedPlan):
         _check_counted(algorithm, plan, holdings.divisors)
+        if isinstance(algorithm, SolvesExactly):
+            algorithm.check_solvable(int(holdings.sizes.max()), holdings.divisors, columns)
     check_batches(holdings, plan.sampling, batch_size, algorithm.local_steps)
 
 

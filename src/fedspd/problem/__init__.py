@@ -5,7 +5,7 @@ Pure functions of arrays; this room knows no clients, no privacy and no rounds.
 
 from fedspd.problem.flipped import FlippedLabels
 from fedspd.problem.losses import LOSSES, LeastSquares, Loss, Softmax, SquaredHinge
-from fedspd.problem.minimize import Minimum, check_exact, minimize
+from fedspd.problem.minimize import GRADIENT_STEPS, LEFT, Minimum, check_exact, minimize, steps_enough
 from fedspd.problem.objective import Gradient, Objective
 from fedspd.problem.reference import reference_optimum, reference_solver
 from fedspd.problem.regularizers import (
@@ -20,7 +20,9 @@ from fedspd.problem.regularizers import (
 )
 
 __all__ = [
+    "GRADIENT_STEPS",
     "L1",
+    "LEFT",
     "LOSSES",
     "Box",
     "ElasticNet",
@@ -41,4 +43,5 @@ __all__ = [
     "minimize",
     "reference_optimum",
     "reference_solver",
+    "steps_enough",
 ]

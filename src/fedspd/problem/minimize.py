@@ -4,21 +4,24 @@ A loss of one margin sees weights through their contrast $v$ alone, and its clip
 a convex loss of the margin, linear where it clips. In $v$ the sub-problem is strongly convex with a gradient that is
 smooth but for kinks, and semismooth Newton steps solve it. No value
 of a clipped loss is needed: how far to go is told by slopes along a step, which cost no more than the records' margins.
+
+What is left of the gradient is measured against $G/b$, what one record adds to it. Whatever the records are there is a
+result as good as promised, and no error: where Newton's method has not arrived, as many gradient steps follow as are
+proved to be enough.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fedspd.errors import InputError
-from fedspd.problem.losses import Loss
+from fedspd.problem.margins import Margins, Point, norm, repeat
 from fedspd.problem.objective import Objective
 from fedspd.problem.regularizers import MATRIX, SquaredL2, Unregularized
 from fedspd.typing import Array, array_namespace
 
 NEWTON_STEPS = 200
+GRADIENT_STEPS = 10**6  # that may follow; what needs more is refused beforehand
 LENGTHS = 40  # tried along one step at most
-GOAL = 1e-11  # gradient norm at which a client is done
+LEFT = 1e-4  # the same, that no result exceeds (`docs/privacy.md`)
 FLAT = 0.1  # share of a step's slope that may be left at its end
 ROUNDING = 8.0  # of its terms' size, in units of rounding: a gradient below it that no longer shrinks is done
 
@@ -47,7 +50,14 @@ def check_exact(objective: Objective) -> None:
 
 
 def minimize(
-    objective: Objective, start: Array, curvature: Any, pull: Array, features: Array, labels: Array, divisors: Array
+    objective: Objective,
+    start: Array,
+    curvature: Any,
+    pull: Array,
+    features: Array,
+    labels: Array,
+    divisors: Array,
+    influence: Any,
 ) -> Minimum:
     r"""$\arg\min_x \frac1b\sum_j \ell_{clipped}(x; \mathrm{record}_j) + R(x) + \frac\mu2\|x\|^2 - \langle p, x\rangle$.
 
@@ -59,15 +69,18 @@ def minimize(
         features: (clients, records, columns), filled up with rows of zeros.
         labels: (clients, records).
         divisors: (clients,), $b$.
+        influence: $G/b$, a public number or one per client: what one record adds to the gradient at most.
 
     Guarantees:
-        The norm of the gradient at the result is at most 1e-9 in double precision, but for what rounding leaves of its
-        terms: some 1e-15 of their size, and in single precision 1e-6.
+        The result is at most `LEFT` times the influence, over the curvature, away from where the minimum is, if
+        rounding leaves half of that (`algorithms.parts.exactness`), whatever the records are.
+        Mostly the gradient is a ten-millionth of the influence, or what rounding leaves of its terms: some 1e-15 of
+        their size, and in single precision 1e-6.
     """
     xp, loss, regularizer = array_namespace(start), objective.loss, objective.regularizer
     strength = regularizer.strength if isinstance(regularizer, SquaredL2) else 0.0
     mu = xp.zeros_like(start[:, :1, :1]) + xp.asarray(curvature, dtype=start.dtype) + strength
-    margins = _Margins(
+    margins = Margins(
         loss,
         objective.clip_norm,
         features,
@@ -76,8 +89,9 @@ def minimize(
         lengths=xp.sqrt(loss.stretch * xp.vecdot(features, features)),
         curvature=mu[..., 0],
         pull=loss.contrast(pull)[..., 0],
+        influence=xp.zeros_like(divisors) + influence,
     )
-    contrast = _newton(margins, loss.contrast(start)[..., 0])
+    contrast = _descended(margins, _newton(margins, loss.contrast(start)[..., 0]))
     against = (margins.curvature * contrast - margins.pull) / loss.stretch  # minus the records' gradient
     weights = (pull + loss.spread(against[..., None])) / mu
     found = objective.gradient(weights, features, labels, divisors)
@@ -85,71 +99,8 @@ def minimize(
     return Minimum(weights, xp.sqrt(xp.sum(slope * slope, axis=MATRIX)), found.clipped)
 
 
-@dataclass(frozen=True)
-class _Margins:
-    r"""The sub-problem of contrasts: $\frac sb\sum_j \phi_j(a_j^\top v) + \frac\mu2\|v\|^2 - \langle q, v\rangle$."""
-
-    loss: Loss
-    clip_norm: Any
-    features: Array  # (clients, records, columns)
-    labels: Array  # (clients, records)
-    share: Array  # s/b, (clients, 1)
-    lengths: Array  # (clients, records): norm of a record's gradient over its slope
-    curvature: Array  # μ, (clients, 1)
-    pull: Array  # q, (clients, columns)
-
-    def scores(self, contrast: Array) -> Any:
-        """Margins of all records."""
-        return array_namespace(contrast).matmul(self.features, contrast[..., None])[..., 0]
-
-    def slopes(self, scores: Array) -> tuple[Any, Any]:
-        """Clipped slopes by the margins, and where they are not clipped."""
-        xp = array_namespace(scores)
-        slopes = self.loss.slopes(scores[..., None], self.labels)[..., 0]
-        over = self.lengths * xp.abs(slopes) / self.clip_norm
-        return slopes / xp.maximum(over, 1.0), over <= 1.0
-
-    def at(self, contrast: Array, steps: Any) -> "_Point":
-        """All that Newton's method must know of a point."""
-        xp = array_namespace(contrast)
-        scores = self.scores(contrast)
-        slopes, unclipped = self.slopes(scores)
-        bends = self.share * xp.astype(unclipped, scores.dtype) * self.loss.bends(scores[..., None], self.labels)
-        loss_part = xp.matmul(xp.matrix_transpose(self.features), (self.share * slopes)[..., None])[..., 0]
-        gradient = loss_part + self.curvature * contrast - self.pull
-        # the sizes of what cancels at the minimum; scores are as uncertain as the weights are large
-        of_records = self.lengths * (self.share * xp.abs(slopes) + bends * self.lengths * _norm(contrast)[:, None])
-        terms = xp.sum(of_records, axis=-1) + _norm(self.curvature * contrast) + _norm(self.pull)
-        slope, rounding = _norm(gradient), float(xp.finfo(contrast.dtype).eps) * terms
-        return _Point(contrast, scores, bends, gradient, slope, rounding, slope <= GOAL, steps)
-
-    def newton_direction(self, here: "_Point") -> Any:
-        """Minus the gradient over the second derivative."""
-        xp = array_namespace(here.scores)
-        # so little more than μ that only a matrix which rounding would make singular feels it
-        size = xp.sum(here.bends * self.lengths * self.lengths, axis=-1, keepdims=True)
-        least = self.curvature + float(xp.finfo(size.dtype).eps) * size
-        weighted = xp.matrix_transpose(self.features * here.bends[..., None])
-        identity = xp.eye(self.features.shape[-1], dtype=size.dtype)
-        bend = xp.matmul(weighted, self.features) + least[..., None] * identity
-        return -xp.linalg.solve(bend, here.gradient[..., None])[..., 0]
-
-
-class _Point(NamedTuple):
-    """Where Newton's method stands."""
-
-    contrast: Any
-    scores: Any
-    bends: Any  # of the records, zero where they are clipped
-    gradient: Any
-    slope: Any  # its norm, (clients,)
-    rounding: Any  # what the norm is uncertain by
-    done: Any  # (clients,)
-    steps: Any
-
-
-def _newton(margins: _Margins, start: Array) -> Any:
-    r"""The contrast at which the gradient vanishes.
+def _newton(margins: Margins, start: Array) -> Point:
+    r"""The contrast at which the gradient vanishes, if that many steps lead there.
 
     Every step lowers the objective $F$ by $a^2/4K$ or more (see `_tried`), $a = d^\top H d$ and
     $K \le L\|d\|^2$ with $H$ between $\mu$ and $L$, which is a share $(\mu/L)^2/2$ of what $F$ is above its minimum:
@@ -157,17 +108,59 @@ def _newton(margins: _Margins, start: Array) -> Any:
     """
     xp = array_namespace(start)
 
-    def step(here: _Point) -> _Point:
+    def step(here: Point) -> Point:
         direction = margins.newton_direction(here)
         length = xp.where(here.done, 0.0 * here.slope, _length(margins, here, direction))
         there = margins.at(here.contrast + length[:, None] * direction, here.steps + 1)
         exhausted = (there.slope <= ROUNDING * there.rounding) & (there.slope > 0.5 * here.slope)
         return there._replace(done=here.done | there.done | exhausted)
 
-    def going(here: _Point) -> Any:
+    def going(here: Point) -> Any:
         return xp.any(~here.done) & (here.steps < NEWTON_STEPS)
 
-    return _repeat(going, step, margins.at(start, xp.asarray(0))).contrast
+    return repeat(going, step, margins.at(start, xp.asarray(0)))
+
+
+def steps_enough(xp: Any, condition: Any, ratio: Any) -> Any:
+    """Gradient steps after which the distance is half of 1/ratio of what it was, for this ratio of curvatures."""
+    return condition * xp.log(xp.maximum(2.0 * ratio, 1.0 + 0.0 * ratio))
+
+
+class _Descent(NamedTuple):
+    """Where gradient steps stand."""
+
+    contrast: Any
+    settled: Any  # (clients,)
+    taken: Any
+
+
+def _descended(margins: Margins, last: Point) -> Any:
+    r"""Where Newton's method ended; where it has not arrived, gradient steps from zero that are proved to.
+
+    A step of length $1/M$, $M$ at least the largest curvature, brings a point nearer by $1 - \mu/M$, and zero is at
+    most its slope over $\mu$ away. Roundings add up to what one step makes times $M/\mu$ (`docs/privacy.md`).
+    """
+    xp = array_namespace(last.contrast)
+    least, target = margins.curvature[:, 0], 0.5 * LEFT * margins.influence
+    steepness = margins.loss.curvature / margins.loss.stretch**2 * margins.share * margins.lengths * margins.lengths
+    most = least + xp.sum(steepness, axis=-1)
+    at_zero, _ = margins.slopes(xp.zeros_like(last.scores))
+    farthest = xp.sum(margins.share * xp.abs(at_zero) * margins.lengths, axis=-1) + norm(margins.pull)
+    enough = xp.minimum(steps_enough(xp, most / least, farthest / target), xp.asarray(float(GRADIENT_STEPS)))
+    eps = float(xp.finfo(target.dtype).eps)
+    hopeless = (
+        target <= ROUNDING * eps * (1.0 + most / least) * farthest
+    )  # for rounding, which is refused beforehand too
+
+    def step(here: _Descent) -> _Descent:
+        point = margins.at(here.contrast, here.taken)
+        settled = here.settled | (point.slope <= target) | (enough <= xp.astype(here.taken, target.dtype))
+        length = xp.where(settled, xp.zeros_like(most), 1.0 / most)
+        return _Descent(here.contrast - length[:, None] * point.gradient, settled, here.taken + 1)
+
+    arrived = last.done | (last.slope <= target) | hopeless
+    start = xp.where(arrived[:, None], last.contrast, xp.zeros_like(last.contrast))
+    return repeat(lambda here: xp.any(~here.settled), step, _Descent(start, arrived, xp.asarray(0))).contrast
 
 
 class _Line(NamedTuple):
@@ -194,7 +187,7 @@ class _Search(NamedTuple):
     tried: Any
 
 
-def _length(margins: _Margins, here: _Point, direction: Array) -> Any:
+def _length(margins: Margins, here: Point, direction: Array) -> Any:
     """How far to go along a step: all of it, or to where the objective is about least."""
     xp = array_namespace(direction)
     moves, tiny = margins.scores(direction), float(xp.finfo(direction.dtype).smallest_normal)
@@ -206,7 +199,7 @@ def _length(margins: _Margins, here: _Point, direction: Array) -> Any:
         descent=-xp.vecdot(here.gradient, direction),
         least=least,
         most=least + margins.loss.curvature / margins.loss.stretch * xp.vecdot(margins.share * moves, moves),
-        noise=here.rounding * _norm(direction),
+        noise=here.rounding * norm(direction),
     )
 
     def step(search: _Search) -> _Search:
@@ -220,11 +213,11 @@ def _length(margins: _Margins, here: _Point, direction: Array) -> Any:
     low, high = (line.descent / xp.maximum(growth, tiny) for growth in (line.most, line.least))
     # the slope at `high` is a guess, which only the first secant may feel
     untried = _Search(low, -line.descent, high, line.descent, low, here.done, xp.asarray(0))
-    search = _repeat(going, step, _tried(margins, line, untried, xp.ones_like(low)))
+    search = repeat(going, step, _tried(margins, line, untried, xp.ones_like(low)))
     return xp.where(search.settled, search.found, search.low)
 
 
-def _tried(margins: _Margins, line: _Line, search: _Search, length: Any) -> _Search:
+def _tried(margins: Margins, line: _Line, search: _Search, length: Any) -> _Search:
     r"""One more length tried.
 
     With slope $-a$ at first, $b$ at length $t$ and at most $K$ more per length, the objective is lower at $t$ by
@@ -244,19 +237,3 @@ def _tried(margins: _Margins, line: _Line, search: _Search, length: Any) -> _Sea
         search.settled | enough | (xp.abs(slope) <= line.noise),
         search.tried + 1,
     )
-
-
-def _norm(vectors: Array) -> Any:
-    xp = array_namespace(vectors)
-    return xp.sqrt(xp.vecdot(vectors, vectors))
-
-
-def _repeat(going: Callable[[Any], Any], step: Callable[[Any], Any], state: Any) -> Any:
-    """Steps for as long as they are going, which a compiled program must be told in its own words."""
-    if array_namespace(state[0]).__name__.startswith("jax"):
-        import jax
-
-        return jax.lax.while_loop(going, step, state)
-    while going(state):
-        state = step(state)
-    return state

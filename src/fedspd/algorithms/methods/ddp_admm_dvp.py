@@ -17,7 +17,6 @@ for the curvature is refused, with the advice to raise the penalty, in place of 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from fedspd.algorithms.base import Released
 from fedspd.algorithms.card import ONE_GD, PURE_ROUNDS, Card, Printed
@@ -25,7 +24,7 @@ from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.grids import OCTAVES
 from fedspd.algorithms.parts.network import Neighbors, OnNetwork, make_network
-from fedspd.algorithms.parts.objective_noise import NoiseInObjective, determinant_loss, perturbed_minimum
+from fedspd.algorithms.parts.objective_noise import NoiseInObjective, perturbed_minimum
 from fedspd.algorithms.parts.rules import Wishes, exact_steps
 from fedspd.typing import Argmin, Array, Batches, Release
 
@@ -43,12 +42,12 @@ class DDPADMMDual(NoiseInObjective, OnNetwork):
     def query(self, told: Neighbors, client: Released, batches: Batches) -> tuple[Argmin, None]:
         """The client's augmented Lagrangian, waiting for its noise."""
         sub = self.sub_problem(told, client)
-        return perturbed_minimum(self.objective, client.weights, sub.curvature, sub.pull, batches), None
+        return perturbed_minimum(self.objective, self.row_norm, client.weights, sub.curvature, sub.pull, batches), None
 
-    def jacobian(self, batch_sizes: Any) -> float:
-        """What a release costs beside the size of its noise."""
-        curvature = self.penalty * self.network.least_share
-        return determinant_loss(self.objective, self.row_norm, float(min(batch_sizes)), curvature)
+    @property
+    def least_curvature(self) -> float:
+        """That of the client with fewest neighbors."""
+        return self.penalty * self.network.least_share
 
     def settle(self, told: Neighbors, client: Released, release: Release, kept: None) -> tuple[Released, Array]:
         """The dual step with what was heard; the reply is the release."""

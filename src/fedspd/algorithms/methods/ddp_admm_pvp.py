@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from fedspd.algorithms.card import HIDDEN, ONE_GD, PURE_ROUNDS, Card, Printed
 from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.exactness import bounded_pull, enlarged, influence, require_solvable
 from fedspd.algorithms.parts.grids import OCTAVES, square
 from fedspd.algorithms.parts.needed import needed_rounds
 from fedspd.algorithms.parts.network import Neighbors, OnNetwork, make_network
@@ -76,15 +77,27 @@ class DDPADMMPrimal(OnNetwork):
         own = client.own.value if self.row_norm is None else client.weights
         sub = self.sub_problem(told, client, own)
         records = batches.features[:, 0, ...], batches.labels[:, 0, ...], batches.divisors
-        least = minimize(self.objective, own, sub.curvature, sub.pull, *records)
+        pull, goal = sub.pull, influence(self.objective, self.row_norm, batches.divisors)
+        if self.row_norm is not None:
+            pull = bounded_pull(self.objective, self.row_norm, sub.curvature, pull, batches)
+        least = minimize(self.objective, own, sub.curvature, pull, *records, goal)
         return Query(least.weights, least.clipped), Private(least.weights) if self.row_norm is None else None
 
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
         """How far one record moves the minimizer; as published, as if only the regularizer held it."""
         if self.row_norm is None:
             return 2 * self.objective.clip_norm / (batch_sizes * strength(self.objective))
-        curvature = strength(self.objective) + self.penalty * self.network.least_share
-        return RECORD_MOVES[self.relation] * self.objective.gradient_bound(self.row_norm) / (batch_sizes * curvature)
+        moved = RECORD_MOVES[self.relation] * self.objective.gradient_bound(self.row_norm)
+        return enlarged(moved / (batch_sizes * self._curvature))
+
+    @property
+    def _curvature(self) -> float:
+        return strength(self.objective) + self.penalty * self.network.least_share
+
+    def check_solvable(self, records: int, divisors: Any, columns: int) -> None:
+        """Refuse minimizers that float64 cannot find."""
+        if self.row_norm is not None:
+            require_solvable(self.objective, self.row_norm, self._curvature, records, divisors, columns)
 
     def settle(
         self, told: Neighbors, client: Perturbed, release: Release, kept: Private[Any] | None

@@ -26,6 +26,7 @@ from fedspd.algorithms.base import PrimalDual, Told, mean_of_latest
 from fedspd.algorithms.card import NON_SMOOTH, ONE_GD, Card, Printed
 from fedspd.algorithms.method import Made, Method, Public
 from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.exactness import influence
 from fedspd.algorithms.parts.needed import needed_rounds
 from fedspd.problem import Objective, Unregularized, check_exact, minimize
 from fedspd.typing import Array, Batches, Private, Query, Release, array_namespace
@@ -70,7 +71,8 @@ class DPAADMM:
         weights, dual = client.value
         center = xp.zeros_like(weights) + told.weights
         records = batches.features[:, 0, ...], batches.labels[:, 0, ...], batches.divisors
-        least = minimize(self._loss_alone, weights, self.penalty, self.penalty * center - dual, *records)
+        goal = influence(self.objective, None, batches.divisors)
+        least = minimize(self._loss_alone, weights, self.penalty, self.penalty * center - dual, *records, goal)
         dual = dual + self.penalty * (least.weights - center)
         return Query(least.weights + dual / self.penalty, least.clipped), Private(PrimalDual(least.weights, dual))
 

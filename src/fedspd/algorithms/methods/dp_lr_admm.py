@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 from fedspd.algorithms.card import A_TOTAL, ONE_GD, SMOOTH, Card, Printed
 from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.exactness import bounded_pull, enlarged, influence, require_solvable
 from fedspd.algorithms.parts.grids import OCTAVES
 from fedspd.algorithms.parts.network import Neighbors, OnNetwork, make_network
 from fedspd.algorithms.parts.objective_noise import strength
@@ -34,7 +35,7 @@ from fedspd.errors import InputError
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import FlippedLabels, Objective, Softmax, minimize
 from fedspd.reading import setting
-from fedspd.typing import Array, Batches, Query, Release, array_namespace
+from fedspd.typing import Array, Batches, Query, Release
 
 
 class Tilted(NamedTuple):
@@ -80,18 +81,26 @@ class DPLRADMM(OnNetwork):
 
     def query(self, told: Neighbors, client: Tilted, batches: Batches) -> tuple[Query, None]:
         """The minimizer of the client's tilted augmented Lagrangian."""
-        xp, steepest = array_namespace(client.weights), self.objective.loss.slope_bound * self.row_norm
-        bound = xp.minimum(xp.asarray(self.objective.clip_norm), xp.asarray(steepest))  # G, also where it is traced
-        tilt = self.tilting * bound * client.tilt / batches.divisors[:, None, None]
+        goal = influence(self.objective, self.row_norm, batches.divisors)
         sub = self.sub_problem(told, client)
+        pull = sub.pull - self.tilting * goal[:, None, None] * client.tilt
+        pull = bounded_pull(self.objective, self.row_norm, sub.curvature, pull, batches)
         records = batches.features[:, 0, ...], batches.labels[:, 0, ...], batches.divisors
-        least = minimize(self.objective, client.weights, sub.curvature, sub.pull - tilt, *records)
+        least = minimize(self.objective, client.weights, sub.curvature, pull, *records, goal)
         return Query(least.weights, least.clipped), None
 
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
         """How far one record moves the minimizer."""
-        curvature = strength(self.objective) + self.penalty * self.network.least_share
-        return RECORD_MOVES[self.relation] * self.objective.gradient_bound(self.row_norm) / (batch_sizes * curvature)
+        moved = RECORD_MOVES[self.relation] * self.objective.gradient_bound(self.row_norm)
+        return enlarged(moved / (batch_sizes * self._curvature))
+
+    @property
+    def _curvature(self) -> float:
+        return strength(self.objective) + self.penalty * self.network.least_share
+
+    def check_solvable(self, records: int, divisors: Any, columns: int) -> None:
+        """Refuse minimizers that float64 cannot find."""
+        require_solvable(self.objective, self.row_norm, self._curvature, records, divisors, columns)
 
     def settle(self, told: Neighbors, client: Tilted, release: Release, kept: None) -> tuple[Tilted, Array]:
         """The dual step with what was heard; the reply is the release."""

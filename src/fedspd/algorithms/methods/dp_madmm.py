@@ -26,7 +26,7 @@ from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.grids import scale_and
 from fedspd.algorithms.parts.network import Neighbors, OnNetwork, make_network
-from fedspd.algorithms.parts.objective_noise import NoiseInObjective, determinant_loss, perturbed_minimum
+from fedspd.algorithms.parts.objective_noise import NoiseInObjective, perturbed_minimum
 from fedspd.algorithms.parts.rules import Wishes, exact_steps
 from fedspd.algorithms.parts.step_sizes import Geometric
 from fedspd.reading import setting
@@ -51,12 +51,12 @@ class DPMADMM(NoiseInObjective, OnNetwork):
     def query(self, told: Neighbors, client: Released, batches: Batches) -> tuple[Argmin, None]:
         """The client's augmented Lagrangian with the round's penalty, waiting for its noise."""
         sub = self.sub_problem(told, client)
-        return perturbed_minimum(self.objective, client.weights, sub.curvature, sub.pull, batches), None
+        return perturbed_minimum(self.objective, self.row_norm, client.weights, sub.curvature, sub.pull, batches), None
 
-    def jacobian(self, batch_sizes: Any) -> float:
-        """What a release costs beside the size of its noise, most in the first round."""
-        curvature = self.schedule.inverse_step(1) * self.network.least_share
-        return determinant_loss(self.objective, self.row_norm, float(min(batch_sizes)), curvature)
+    @property
+    def least_curvature(self) -> float:
+        """That of the first round, of the client with fewest neighbors."""
+        return self.schedule.inverse_step(1) * self.network.least_share
 
     def settle(self, told: Neighbors, client: Released, release: Release, kept: None) -> tuple[Released, Array]:
         """The dual step with what was heard; the reply is the release."""

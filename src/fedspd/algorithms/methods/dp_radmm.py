@@ -25,7 +25,7 @@ from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.grids import OCTAVES
 from fedspd.algorithms.parts.network import Neighbors, OnNetwork, make_network
-from fedspd.algorithms.parts.objective_noise import NoiseInObjective, determinant_loss, perturbed_minimum
+from fedspd.algorithms.parts.objective_noise import NoiseInObjective, perturbed_minimum
 from fedspd.algorithms.parts.rules import Wishes, counts, exact_steps
 from fedspd.typing import Argmin, Array, Batches, Query, Release, array_namespace
 
@@ -68,7 +68,7 @@ class DPRADMM(NoiseInObjective, OnNetwork):
         recycled = client.weights - slope / (sub.curvature + self.inverse_step)
         if isinstance(told.odd, int) and not told.odd:
             return Query(recycled, 0.0 * recycled[:, 0, 0]), None
-        exact = perturbed_minimum(self.objective, client.weights, sub.curvature, sub.pull, batches)
+        exact = perturbed_minimum(self.objective, self.row_norm, client.weights, sub.curvature, sub.pull, batches)
         if isinstance(told.odd, int):
             return exact, None
         xp = array_namespace(recycled)  # a compiled program does not know yet which round it plays
@@ -80,10 +80,10 @@ class DPRADMM(NoiseInObjective, OnNetwork):
         """That of noise in the objective, and zero in even rounds."""
         return round % 2 * super().sensitivity(round, batch_sizes)
 
-    def jacobian(self, batch_sizes: Any) -> float:
-        """What a release costs beside the size of its noise."""
-        curvature = self.penalty * self.network.least_share
-        return determinant_loss(self.objective, self.row_norm, float(min(batch_sizes)), curvature)
+    @property
+    def least_curvature(self) -> float:
+        """That of the client with fewest neighbors."""
+        return self.penalty * self.network.least_share
 
     def settle(self, told: Recycling, client: Recycled, release: Release, kept: None) -> tuple[Recycled, Array]:
         """The dual step with what was heard, and the slope, of use after odd rounds; the reply is the release."""

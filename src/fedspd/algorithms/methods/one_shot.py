@@ -23,7 +23,7 @@ from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.methods.fedavg import Local
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.grids import OCTAVES
-from fedspd.algorithms.parts.objective_noise import NoiseInObjective, determinant_loss, perturbed_minimum
+from fedspd.algorithms.parts.objective_noise import NoiseInObjective, perturbed_minimum
 from fedspd.algorithms.parts.rules import Wishes, counts, exact_steps
 from fedspd.problem import Objective, check_exact
 from fedspd.typing import Argmin, Array, Batches, Release
@@ -58,11 +58,12 @@ class OneShot(NoiseInObjective):
     def query(self, told: Told, client: Local, batches: Batches) -> tuple[Argmin, None]:
         """The client's own problem, waiting for its noise."""
         start = 0 * client.weights
-        return perturbed_minimum(self.objective, start, self.penalty, start, batches), None
+        return perturbed_minimum(self.objective, self.row_norm, start, self.penalty, start, batches), None
 
-    def jacobian(self, batch_sizes: Any) -> float:
-        """What the release costs beside the size of its noise."""
-        return determinant_loss(self.objective, self.row_norm, float(min(batch_sizes)), self.penalty)
+    @property
+    def least_curvature(self) -> float:
+        """μ."""
+        return self.penalty
 
     def settle(self, told: Told, client: Local, release: Release, kept: None) -> tuple[Local, Array]:
         """The reply is the release."""

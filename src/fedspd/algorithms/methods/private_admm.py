@@ -13,8 +13,8 @@ Released: $u_i$, all that a client carries.
 Claimed as published: a person is one client with one record, whose $x_i - z$ is clipped; Rényi DP, locally and, with
 amplification by subsampling and by iteration, centrally.
 Claimed here: **proved** for records of clients that have many, without clipping $x_i$: one record moves the exact
-proximal point by $2G/(m\rho)$, hence $u_i$ by $4\lambda G/(m\rho)$. No amplification is claimed: the server sees all
-of it.
+proximal point by $2G/(m\rho)$, hence $u_i$ by $4\lambda G/(m\rho)$, and by a ten-thousandth more as
+it is computed. No amplification is claimed: the server sees all of it.
 """
 
 from dataclasses import dataclass, replace
@@ -25,6 +25,7 @@ from fedspd.algorithms.base import PrimalDual, Told, mean_of_latest
 from fedspd.algorithms.card import A_TOTAL, Card
 from fedspd.algorithms.method import Made, Method, Public
 from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.exactness import bounded_pull, enlarged, influence, require_solvable
 from fedspd.algorithms.parts.grids import scale_and
 from fedspd.algorithms.parts.rules import Wishes, exact_steps
 from fedspd.privacy.sensitivity import RECORD_MOVES
@@ -84,13 +85,19 @@ class PrivateADMM:
         center = array_namespace(told.weights).zeros_like(client.anchor) + told.weights
         records = batches.features[:, 0, ...], batches.labels[:, 0, ...], batches.divisors
         pull = self.penalty * (2 * center - client.anchor)
-        least = minimize(self._loss_alone, center, self.penalty, pull, *records)
+        pull = bounded_pull(self._loss_alone, self.row_norm, self.penalty, pull, batches)
+        goal = influence(self.objective, self.row_norm, batches.divisors)
+        least = minimize(self._loss_alone, center, self.penalty, pull, *records, goal)
         return Query(client.anchor + 2 * self.relaxation * (least.weights - center), least.clipped), None
 
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
         """Of a relaxed proximal step."""
         moved = RECORD_MOVES[self.relation] * self.objective.gradient_bound(self.row_norm)
-        return 2 * self.relaxation * moved / (batch_sizes * self.penalty)
+        return enlarged(2 * self.relaxation * moved / (batch_sizes * self.penalty))
+
+    def check_solvable(self, records: int, divisors: Any, columns: int) -> None:
+        """Refuse proximal points that float64 cannot find."""
+        require_solvable(self._loss_alone, self.row_norm, self.penalty, records, divisors, columns)
 
     def settle(self, told: Told, client: Anchored, release: Release, kept: None) -> tuple[Anchored, Array]:
         """The reply is the release; weights and dual are read off from it."""

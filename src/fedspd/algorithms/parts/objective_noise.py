@@ -13,6 +13,7 @@ $a = L/(m\mu')$, $\mu'$ the curvature without the records (`docs/privacy.md`).
 from math import inf, log
 from typing import Any
 
+from fedspd.algorithms.parts.exactness import bounded_pull, influence, require_solvable
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective, SquaredL2, minimize
 from fedspd.typing import Argmin, Array, Batches
@@ -21,20 +22,24 @@ TWO_RECORDS = 2
 """Gradients of one-margin losses have the direction of their record's row, so a replacement stays in a plane."""
 
 
-def perturbed_minimum(objective: Objective, start: Array, curvature: Any, pull: Array, batches: Batches) -> Argmin:
+def perturbed_minimum(
+    objective: Objective, row_norm: float, start: Array, curvature: Any, pull: Array, batches: Batches
+) -> Argmin:
     """The sub-problem of stacked clients on their whole shards, for noise on its linear term.
 
     Args:
         objective: the client's loss and regularizer.
+        row_norm: every feature row is at most this long.
         start: where the search begins.
         curvature: μ.
         pull: p.
         batches: one step, the whole shard.
     """
     records = batches.features[:, 0, ...], batches.labels[:, 0, ...], batches.divisors
+    pull, goal = bounded_pull(objective, row_norm, curvature, pull, batches), influence(objective, row_norm, records[2])
 
     def under(noise: Array) -> Array:
-        return minimize(objective, start, curvature, pull - noise, *records).weights
+        return minimize(objective, start, curvature, pull - noise, *records, goal).weights
 
     def slope(weights: Array) -> Array:
         own = objective.gradient(weights, *records).mean + objective.regularizer.subgradient(weights)
@@ -80,3 +85,17 @@ class NoiseInObjective:
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
         """How far apart the noises are under which neighboring shards release the same."""
         return RECORD_MOVES["replace-one"] * self.objective.gradient_bound(self.row_norm) / batch_sizes
+
+    @property
+    def least_curvature(self) -> float:
+        """Of the sub-problems, over all clients and rounds, without the regularizer's."""
+        raise NotImplementedError
+
+    def jacobian(self, batch_sizes: Any) -> float:
+        """What a release costs beside the size of its noise, at most."""
+        return determinant_loss(self.objective, self.row_norm, float(min(batch_sizes)), self.least_curvature)
+
+    def check_solvable(self, records: int, divisors: Any, columns: int) -> None:
+        """Refuse minimizers that float64 cannot find."""
+        curvature = self.least_curvature + strength(self.objective)
+        require_solvable(self.objective, self.row_norm, curvature, records, divisors, columns)

@@ -1,0 +1,102 @@
+r"""How well sub-problems are solved, from public numbers alone: before a record is seen, and whatever the records are.
+
+A result is within `LEFT`$\cdot G/(m\mu')$ of the minimizer if the rounding of a gradient is at most half of
+`LEFT`$\cdot G/m$ (`docs/privacy.md`, "Exactness"). Rounding grows with the weights, and these with the pull $p$ of the
+sub-problem; so settings that leave no room for a pull are refused, and a longer pull than there is room for, which is a
+function of what was released and heard, is shortened: no record decides either.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from fedspd.errors import InputError
+from fedspd.privacy.rounding import SAFETY, UNIT, GradientSum, gradient_rounding
+from fedspd.problem import GRADIENT_STEPS, LEFT, Objective, SquaredL2, steps_enough
+from fedspd.problem.regularizers import MATRIX
+from fedspd.typing import Array, Batches, array_namespace
+
+ROOM = 100.0  # pulls of so many G must be solved well enough
+TERMS = 16  # roundings of the terms beside the gradient, at most
+
+
+def influence(objective: Objective, row_norm: Any, divisors: Array) -> Any:
+    """G/b, what one record adds to a gradient at most; rows of no known norm are as if it were the clipping norm.
+
+    Where nothing is bounded nothing is claimed, and a gradient of 1 stands for it.
+    """
+    return _gradient_bound(array_namespace(divisors), objective, row_norm) / divisors
+
+
+def enlarged(moved: Any) -> Any:
+    """How far one record moves a computed minimizer if it moves the exact one by `moved`: both may be off."""
+    return moved * (1 + LEFT)
+
+
+def bounded_pull(objective: Objective, row_norm: Any, curvature: Any, pull: Array, batches: Batches) -> Any:
+    """The pull of stacked sub-problems, shortened where rounding would show.
+
+    Args:
+        objective: the client's loss, and its regularizer where that is part of the sub-problem.
+        row_norm: every feature row is at most this long.
+        curvature: $\\mu$, a number or (clients, 1, 1), without the regularizer's.
+        pull: $p$, public.
+        batches: one step, the whole shard; only how many rows there are is looked at.
+    """
+    xp = array_namespace(pull)
+    bound = _gradient_bound(xp, objective, row_norm)
+    mu = curvature + (objective.regularizer.strength if isinstance(objective.regularizer, SquaredL2) else 0.0)
+    shape, divisors = batches.features.shape, batches.divisors[:, None, None]
+    room = _room(objective, bound, row_norm, mu, shape[-2], divisors, shape[-1])
+    room = xp.maximum(room, ROOM * bound + 0 * room)  # less is refused
+    length = xp.sqrt(xp.sum(pull * pull, axis=MATRIX, keepdims=True))
+    return pull * xp.minimum(room / xp.maximum(length, room), xp.ones_like(length))
+
+
+def require_solvable(
+    objective: Objective, row_norm: float, curvature: float, records: int, divisors: Any, columns: int
+) -> None:
+    """Refuse sub-problems that float64 cannot solve as well as the sensitivity says.
+
+    Args:
+        objective: the client's loss, and its regularizer where that is part of the sub-problem.
+        row_norm: every feature row is at most this long.
+        curvature: $\\mu'$, the least of all clients and rounds, the regularizer's included.
+        records: of a client, at most.
+        divisors: what each client divides its sum by.
+        columns: of the features.
+    """
+    bound = objective.gradient_bound(row_norm)
+    room = _room(objective, bound, row_norm, curvature, records, np.asarray(divisors, float), columns)
+    crowd = records / np.asarray(divisors, float)
+    condition = 1 + objective.smoothness(row_norm) * crowd / curvature
+    needed = steps_enough(np, condition, 4 * (room / bound + crowd) * np.asarray(divisors, float) / LEFT)
+    if not np.all((room >= ROOM * bound) & (needed <= GRADIENT_STEPS)):
+        raise InputError(
+            f"sub-problems must be solved to {LEFT:g} of what one record adds, which double precision cannot promise "
+            f"for gradients of norm {bound:g}, curvature {curvature:g} and {records} records; raise "
+            "problem.clip_norm or algorithm.penalty, or deal the records to more clients."
+        )
+
+
+def _gradient_bound(xp: Any, objective: Objective, row_norm: Any) -> Any:
+    """G, also where numbers are traced."""
+    bound = xp.asarray(objective.clip_norm)
+    if row_norm is not None:
+        bound = xp.minimum(bound, xp.asarray(objective.loss.slope_bound * row_norm))
+    return xp.where(xp.isfinite(bound), bound, xp.ones_like(bound))
+
+
+def _room(
+    objective: Objective, bound: Any, row_norm: Any, curvature: Any, records: int, divisors: Any, columns: int
+) -> Any:
+    r"""The longest pull $P$ at which rounding is half of `LEFT`$\cdot G/m$, with weights of $2(P + nG/m)/\mu'$."""
+    smoothness = objective.loss.curvature * row_norm * row_norm
+    batch = GradientSum(bound, row_norm, smoothness, columns, objective.loss.outputs, records, divisors)
+
+    def rounding(pull: Any) -> Any:
+        weights = 2 * (pull + batch.longest) / curvature
+        return gradient_rounding(batch, weights) + SAFETY * UNIT * TERMS * (curvature * weights + pull)
+
+    least, far = rounding(0.0), 1e6 * bound
+    return (0.5 * LEFT * bound / divisors - least) / ((rounding(far) - least) / far)
