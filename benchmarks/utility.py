@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import fedspd
+from fedspd.results import mean_over_seeds
 from fedspd.studies.compare import central
 
 BUDGETS = (0.1, 1.0, 3.0)
@@ -43,10 +44,9 @@ def main() -> None:
     for name, (preset, settings, goals) in SETTINGS.items():
         cells = []
         for epsilon, goal in zip(BUDGETS, goals, strict=True):
-            values = accuracies(preset, settings, epsilon, seeds)
-            error = values.std(ddof=1) / np.sqrt(seeds)
+            mean = mean_over_seeds(accuracies(preset, settings, epsilon, seeds))
             aim = f" (goal {goal})" if goal is not None else ""
-            cells.append(f"{values.mean():.2f} ± {error:.2f}{aim}")
+            cells.append(f"{mean.value:.2f} ± {mean.error:.2f}{aim}")
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
     print(f"\nWithout privacy, l1 logistic regression by scikit-learn: {central()[0]:.2f}")
 
