@@ -65,7 +65,9 @@ METHODS: dict[str, Callable[[Objective, Network, float], Any]] = {
     ),
 }
 every_method = pytest.mark.parametrize("name", METHODS)
-every_graph = pytest.mark.parametrize("topology", ["complete", "ring", "erdos-renyi"])
+every_graph = pytest.mark.parametrize(
+    "topology", ["ring", *(pytest.param(name, marks=pytest.mark.slow) for name in ("complete", "erdos-renyi"))]
+)
 
 
 @every_method

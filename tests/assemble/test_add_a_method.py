@@ -18,6 +18,7 @@ import pytest
 import fedspd
 from fedspd import InputError
 from fedspd.algorithms import METHODS, Made, Method, Public
+from fedspd.assemble import extensions
 from fedspd.data import KINDS
 from fedspd.problem import LOSSES, Softmax
 from fedspd.studies.compare import cells
@@ -142,6 +143,7 @@ def test_a_loss_and_a_partition_of_ones_own_are_known_by_their_names() -> None:
             fedspd.register_loss("softmax", lambda classes: Softmax(classes))
     finally:
         del LOSSES["my-softmax"], KINDS["alternate"]
+        del extensions._LOSSES["my-softmax"], extensions._PARTITIONS["alternate"]
 
 
 def in_a_process(source: Path, *command: str) -> str:

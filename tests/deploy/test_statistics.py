@@ -79,7 +79,7 @@ def noise_is_standard(values: np.ndarray) -> bool:
     return low < squares < high and abs(values.mean()) < 4.6 / np.sqrt(size) and len(np.unique(values)) == size
 
 
-@pytest.mark.parametrize("method", ["fedspd", "dp-sgd"])
+@pytest.mark.parametrize("method", ["fedspd", pytest.param("dp-sgd", marks=pytest.mark.slow)])
 def test_replies_have_the_planned_noise_around_the_true_query(method: str, tmp_path: Path) -> None:
     made = wide(tmp_path, method)
     terms = made.enter()

@@ -161,7 +161,7 @@ def test_what_has_no_proof_is_refused_before_any_work(settings: dict, message: s
         {"algorithm.batch_size": 50, "algorithm.sampling": "poisson"},
         {"algorithm.batch_size": 10, "algorithm.local_steps": 3, "algorithm.sampling": "poisson"},
         {"privacy.noise_multiplier": 12.0},
-        {"privacy.accountant": "rdp", "algorithm.batch_size": 20},
+        pytest.param({"privacy.accountant": "rdp", "algorithm.batch_size": 20}, marks=pytest.mark.slow),
         {"data.scaling": "min-max"},
     ],
 )

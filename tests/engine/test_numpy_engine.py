@@ -113,6 +113,7 @@ def test_without_noise_full_batches_and_full_participation_reach_the_optimum_of_
     assert 0 <= measured.criterion < 0.1
 
 
+@pytest.mark.slow
 def test_on_adult_the_method_without_noise_comes_within_1e_4_of_scikit_learns_objective() -> None:
     experiment = prepare_experiment(
         config.load(

@@ -71,7 +71,7 @@ def test_where_three_answer_one_far_beyond_the_others_is_rejected_and_named(tmp_
     assert np.linalg.norm(made.saved.server) < 3 * np.linalg.norm(calm.server)
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 100.0])
+@pytest.mark.parametrize("epsilon", [0.3, pytest.param(100.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("steps", [1, 3])
 def test_an_honest_site_is_never_rejected_also_after_it_was_away(epsilon: float, steps: int, tmp_path: Path) -> None:
     """With much noise and with next to none; one site has one class only, and its gradients all point one way."""

@@ -24,6 +24,7 @@ def finish(children: list[int]) -> None:
     assert [os.waitpid(child, 0)[1] for child in children] == [0] * len(children)
 
 
+@pytest.mark.slow
 def test_killing_the_process_at_any_moment_never_loses_a_spent_row_nor_spends_a_budget_twice(tmp_path: Path) -> None:
     path, releases = tmp_path / "ledger", tmp_path / "releases"
     prepare(path)

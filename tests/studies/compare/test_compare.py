@@ -154,7 +154,10 @@ def built(cell: Cell) -> tuple[Experiment, ProvedPlan]:
     return experiment, experiment.plan
 
 
-@pytest.mark.parametrize(("deal", "share"), SITUATIONS)
+@pytest.mark.parametrize(
+    ("deal", "share"),
+    [pytest.param(*where, marks=() if where == ("dirichlet", "20%") else pytest.mark.slow) for where in SITUATIONS],
+)
 def test_all_private_methods_of_a_situation_have_the_same_end_to_end_budget_and_the_same_uploads(
     deal: str, share: str
 ) -> None:

@@ -91,6 +91,7 @@ def test_a_second_call_runs_nothing_and_a_bar_still_ends_where_it_should(folder:
     assert before.keys() == {"sweep.toml", "rows.jsonl"}
 
 
+@pytest.mark.slow
 def test_more_seeds_and_more_values_in_any_order_reuse_what_is_there(folder: Path) -> None:
     first, _ = swept(planned(EPSILON, "algorithm.step_scale=2", first=1), folder)
     more, kept = swept(planned(SCALE, "privacy.epsilon=3,0.5,1", seeds=3), folder)
