@@ -69,7 +69,9 @@ def conclude(experiment: Experiment, outcome: Outcome, engine: str, wall_seconds
     config = changed(experiment.config, {"run.engine": engine})
     measured = _convergence(experiment, outcome) if config.metrics.criterion else None
     average = outcome.average(config.run.average_last)
-    summary = summarize(experiment, outcome, average, measured, wall_seconds) | {"engine": engine}
+    single = engine == "jax" and not experiment.simulation.algorithm.exact  # noise and states of clients
+    summary = summarize(experiment, outcome, average, measured, wall_seconds)
+    summary |= {"engine": engine, "precision": "float32" if single else summary["precision"]}
     return Run(config, summary, outcome.history, outcome.weights, average, experiment.columns, experiment.classes)
 
 

@@ -20,7 +20,8 @@ ADVERSARY = "anyone who sees every upload and every model, the server included"
 ADVERSARIES = {"dp-aadmm": "anyone who sees the sum of a round's uploads, never one of them"}
 """Where a method asks for another one."""
 MECHANISMS = {"gaussian": "Gaussian", "laplace": "spherical Laplace"}
-IN_OBJECTIVES = ", in objectives"  # where noise is not on what is released but in what is minimized
+IN_OBJECTIVES = ", in objectives, for exact minimizers"
+"""Where noise is not on what is released but in what is minimized."""
 CONVERSIONS = {
     "proved": "each round is pure; by the law of their losses, or their epsilons, rounds compose to (epsilon, delta)",
     "as published": "each round is pure and their epsilons add up; delta is not used",
@@ -101,6 +102,7 @@ def stated_privacy(
         "mechanism": MECHANISMS[plan.law] + (IN_OBJECTIVES if isinstance(method, PerturbsObjective) else ""),
         "conversion": CONVERSIONS.get(plan.guarantee) if plan.law == "laplace" else None,
         "adversary": ADVERSARIES.get(name, ADVERSARY),
+        "precision": "float64",
         "epsilon_spent_max": history.last("epsilon_max"),
         "epsilon_spent_mean": history.last("epsilon_mean"),
     }
