@@ -11,6 +11,7 @@ from fedspd import InputError, run
 from fedspd.algorithms import METHODS
 from fedspd.assemble import prepare_experiment
 from fedspd.config import Config, load
+from fedspd.engine.jax_engine.session import installed
 from fedspd.privacy import ProvedPlan, PublishedPlan, plan_proved
 from fedspd.privacy.accounting import FixedSize, Gaussian, spent
 from fedspd.report.terminal import privacy_statement
@@ -221,6 +222,28 @@ def test_a_budget_per_round_holds_for_the_shard_whose_records_stand_earliest() -
     costs = [spent({group.event: 1}, plan.delta).epsilon for group in plan.groups]
     assert len(costs) == 2
     assert 0.99 < max(costs) <= 1.0
+
+
+@pytest.mark.parametrize("name", ["one-shot", "ddp-admm-dvp", "dp-madmm", "dp-radmm"])
+def test_statements_of_noise_in_the_objective_are_for_exact_minimizers(name: str) -> None:
+    summary = run(settings(name, run__engine="numpy")).summary
+    assert "in the objective of every release, for exact minimizers;" in privacy_statement(summary)
+    assert summary["mechanism"] == "spherical Laplace, in objectives, for exact minimizers"
+    other = run(settings("private-admm", run__engine="numpy")).summary
+    assert "exact minimizers" not in privacy_statement(other)
+
+
+@pytest.mark.skipif(not installed(), reason="JAX is not installed")
+@pytest.mark.parametrize(
+    ("name", "engine", "precision"),
+    [("fedspd", "jax", "float32"), ("fedspd", "numpy", "float64"), ("private-admm", "jax", "float64")],
+)
+def test_a_statement_says_where_noise_has_compact_support(name: str, engine: str, precision: str) -> None:
+    summary = run(settings(name, run__engine=engine)).summary
+    said = "Computed in float32, whose normals have compact support: for experiments only." in privacy_statement(
+        summary
+    )
+    assert (summary["precision"], said) == (precision, precision == "float32")
 
 
 def test_the_same_clients_in_all_rounds_are_charged_for_all_rounds() -> None:

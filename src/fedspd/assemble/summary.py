@@ -16,7 +16,8 @@ from fedspd.results import COLUMNS, Convergence, History, Summary
 AnyPlan = ProvedPlan | PublishedPlan
 NUMBER = 8  # bytes of one uploaded number
 MECHANISMS = {"gaussian": "Gaussian", "laplace": "spherical Laplace"}
-IN_OBJECTIVES = ", in objectives"  # where noise is not on what is released but in what is minimized
+IN_OBJECTIVES = ", in objectives, for exact minimizers"
+"""Where noise is not on what is released but in what is minimized."""
 CONVERSIONS = {
     "proved": "each round is pure; by the law of their losses, or their epsilons, rounds compose to (epsilon, delta)",
     "as published": "each round is pure and their epsilons add up; delta is not used",
@@ -44,6 +45,7 @@ def summarize(
             history,
             len(shards.labels) / shards.clients,
             simulation.expected_participations,
+            "float32" if engine == "jax" and not algorithm.exact else "float64",
         ),
         rounds=len(outcome.models),
         rounds_planned=simulation.rounds,
@@ -81,8 +83,9 @@ def reply_size(algorithm: Algorithm, columns: int, outputs: int) -> int:
 
 
 def stated_privacy(
-    name: str, plan: AnyPlan, method: Algorithm, history: History, records: float, participations: float
-) -> dict[str, Any]:
+    name: str, plan: AnyPlan, method: Algorithm, history: History, records: float, participations: float,
+    precision: str = "float64",
+) -> dict[str, Any]:  # fmt: skip
     """What a run states about privacy, simulated or between real sites.
 
     Args:
@@ -92,6 +95,7 @@ def stated_privacy(
         history: what was spent by round.
         records: of a client, on average.
         participations: of a client, as many as are expected.
+        precision: of clients' noise and states.
     """
     common = {
         "algorithm": name,
@@ -104,6 +108,7 @@ def stated_privacy(
         "mechanism": MECHANISMS[plan.law] + (IN_OBJECTIVES if isinstance(method, PerturbsObjective) else ""),
         "conversion": CONVERSIONS.get(plan.guarantee) if plan.law == "laplace" else None,
         "adversary": METHODS[name].card.adversary,
+        "precision": precision,
         "epsilon_spent_max": history.last("epsilon_max"),
         "epsilon_spent_mean": history.last("epsilon_mean"),
     }

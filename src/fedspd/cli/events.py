@@ -28,7 +28,10 @@ Rate = Annotated[float | None, typer.Option(help="chance of a record to join, fo
 LocalSteps = Annotated[int, typer.Option(min=1, help="Q, the number of batches the drawn records are split into")]
 Contraction = Annotated[
     float,
-    typer.Option(help="gamma / (gamma + rho) of FedSPD-DP with Q > 1; every other method has 0, which is always safe"),
+    typer.Option(
+        help="gamma / (gamma + rho) with Q > 1; valid for fedspd alone, which releases the average of its local steps; "
+        "every other method has 0, which is always safe"
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON and nothing else")]
 MaxBatch = Annotated[int | None, typer.Option(help="largest batch the step size allows, for poisson with Q > 1")]

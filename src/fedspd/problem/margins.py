@@ -11,6 +11,11 @@ GOAL = 1e-7  # gradient norm, over one record's influence, at which a client is 
 LEAST_GOAL = 1e-11  # and at most so much, for influences above a ten-thousandth
 
 
+Loop = Callable[[Callable[[Any], Any], Callable[[Any], Any], Any], Any]
+LOOPS: dict[str, Loop] = {}
+"""Of libraries that compile, by their names: an engine enters its own."""
+
+
 def norm(vectors: Array) -> Any:
     """Of each vector in a stack."""
     xp = array_namespace(vectors)
@@ -19,10 +24,9 @@ def norm(vectors: Array) -> Any:
 
 def repeat(going: Callable[[Any], Any], step: Callable[[Any], Any], state: Any) -> Any:
     """Steps for as long as they are going, which a compiled program must be told in its own words."""
-    if array_namespace(state[0]).__name__.startswith("jax"):
-        import jax
-
-        return jax.lax.while_loop(going, step, state)
+    compiled = LOOPS.get(array_namespace(state[0]).__name__.partition(".")[0])
+    if compiled is not None:
+        return compiled(going, step, state)
     while going(state):
         state = step(state)
     return state

@@ -30,7 +30,7 @@ def privacy_statement(summary: Summary) -> str:
     if summary.guarantee == "proved":
         scaling = "the release of scaling included" if summary.scaling_charged else "scaling by public bounds"
         spent = f"In this run no client spent more than {_at_most(summary.epsilon_spent_max)}, {scaling}. "
-        return _standing(summary) + claim + spent + _not_covered(summary)
+        return _standing(summary) + claim + spent + _precision(summary) + _not_covered(summary)
     return (
         _standing(summary)
         + claim
@@ -49,6 +49,12 @@ def _standing(summary: Summary) -> str:
     return "A simulation: its noise follows from the seed, so whoever has the settings can subtract it. "
 
 
+def _precision(summary: Summary) -> str:
+    if summary.precision != "float32":
+        return ""
+    return "Computed in float32, whose normals have compact support: for experiments only. "
+
+
 def _not_covered(summary: Summary) -> str:
     known = [phrase for name, phrase in DIAGNOSTICS.items() if summary[name] is not None]
     if summary.engine == SITES:
@@ -58,7 +64,8 @@ def _not_covered(summary: Summary) -> str:
 
 def _noise(mechanism: str) -> str:
     law, _, where = mechanism.partition(", ")
-    return f"{law} noise in the objective of every release" if where else f"{law} noise on every release"
+    in_objective = f"{law} noise in the objective of every release, for exact minimizers"
+    return in_objective if where else f"{law} noise on every release"
 
 
 def _at_most(epsilon: Number) -> str:

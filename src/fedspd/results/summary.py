@@ -81,11 +81,18 @@ class Summary:
     relation: str = field(metadata=_privacy("neighbors: replace-one, or zero-out with Poisson sampling"))
     sampling: str = field(metadata=_privacy("how records are drawn in a round"))
     mechanism: str = field(metadata=_privacy(
-        "the noise: Gaussian, or spherical Laplace; “in objectives” where it is part of what is minimized"
+        "the noise: Gaussian, or spherical Laplace; “in objectives, for exact minimizers” where it is part of what is "
+        "minimized"
     ))  # fmt: skip
     conversion: str | None = field(metadata=_privacy(
         "how pure privacy of rounds became (ε, δ), for spherical Laplace noise; null for Gaussian noise"
     ))  # fmt: skip
+    precision: str = field(
+        metadata=_privacy(
+            "`float64`; `float32` for noise and clients' states on JAX, whose normals have compact support: for "
+            "experiments only"
+        )
+    )
     adversary: str = field(metadata=_privacy("against whom; for DP-AADMM somebody weaker"))
     epsilon_spent_max: Number = field(metadata=_epsilon("epsilon_max after the last round"))
     epsilon_spent_mean: Number = field(metadata=_epsilon("epsilon_mean after the last round"))

@@ -6,6 +6,7 @@ from functools import cache
 from importlib.util import find_spec
 
 from fedspd.errors import InputError
+from fedspd.problem.margins import LOOPS
 from fedspd.results import cache_folder
 
 
@@ -27,6 +28,7 @@ def session() -> Iterator[None]:
     import jax
 
     _keep_programs()
+    LOOPS["jax"] = jax.lax.while_loop
     # float32 products of a GPU would otherwise keep 10 bits of mantissa only
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         yield
