@@ -6,7 +6,8 @@ from fedspd.results import COLUMNS, History, RunRecord, Summary
 
 SUMMARY = Summary(
     algorithm="fedspd", title="fedspd", guarantee="proved", delta=1e-5, unit="record", relation="replace-one",
-    sampling="whole-shard", mechanism="Gaussian", conversion=None, adversary="anyone", epsilon_spent_max=1.0,
+    sampling="whole-shard", mechanism="Gaussian", conversion=None, precision="float64", adversary="anyone",
+    epsilon_spent_max=1.0,
     epsilon_spent_mean=0.5, epsilon=1.0, epsilon_proved=1.0, unproved_because=None, epsilon_per_round=0.5,
     noise_multiplier=4.0, accountant="pld", scaling_charged=True, rounds=5, rounds_planned=5, stopped=None, clients=100,
     participants=20, participations_max=2, uploads=100, records_min=325, records_max=326, dimension=164, penalty=0.1,

@@ -226,10 +226,10 @@ def test_a_budget_per_round_holds_for_the_shard_whose_records_stand_earliest() -
 
 @pytest.mark.parametrize("name", ["one-shot", "ddp-admm-dvp", "dp-madmm", "dp-radmm"])
 def test_statements_of_noise_in_the_objective_are_for_exact_minimizers(name: str) -> None:
-    summary = run(settings(name, run__engine="numpy")).summary
+    summary = run(small_run(name, run__engine="numpy")).summary
     assert "in the objective of every release, for exact minimizers;" in privacy_statement(summary)
-    assert summary["mechanism"] == "spherical Laplace, in objectives, for exact minimizers"
-    other = run(settings("private-admm", run__engine="numpy")).summary
+    assert summary.mechanism == "spherical Laplace, in objectives, for exact minimizers"
+    other = run(small_run("private-admm", run__engine="numpy")).summary
     assert "exact minimizers" not in privacy_statement(other)
 
 
@@ -239,11 +239,11 @@ def test_statements_of_noise_in_the_objective_are_for_exact_minimizers(name: str
     [("fedspd", "jax", "float32"), ("fedspd", "numpy", "float64"), ("private-admm", "jax", "float64")],
 )
 def test_a_statement_says_where_noise_has_compact_support(name: str, engine: str, precision: str) -> None:
-    summary = run(settings(name, run__engine=engine)).summary
+    summary = run(small_run(name, run__engine=engine)).summary
     said = "Computed in float32, whose normals have compact support: for experiments only." in privacy_statement(
         summary
     )
-    assert (summary["precision"], said) == (precision, precision == "float32")
+    assert (summary.precision, said) == (precision, precision == "float32")
 
 
 def test_the_same_clients_in_all_rounds_are_charged_for_all_rounds() -> None:

@@ -9,11 +9,11 @@ an engine gathers the rows of the participants, calls these functions and scatte
 that the cost of a round grows with the participants and not with all clients.
 """
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from fedspd.privacy.rounding import GradientSum
 from fedspd.problem import Objective
-from fedspd.typing import Argmin, Array, Batches, Private, Query, Release, array_namespace
+from fedspd.typing import Argmin, Array, Batches, Query, Release, array_namespace
 
 
 class Told(NamedTuple):
@@ -37,7 +37,22 @@ class PrimalDual(NamedTuple):
     dual: Array
 
 
-class Algorithm(Protocol):
+class Message(Protocol):
+    """What history needs to know of what a server tells."""
+
+    @property
+    def inverse_step(self) -> Any:
+        """γ of the round, or what stands in its place."""
+        ...
+
+
+Server = TypeVar("Server")  # what the server keeps
+Client = TypeVar("Client")  # what a client carries from round to round
+Words = TypeVar("Words", bound=Message)  # what the server tells
+Kept = TypeVar("Kept")  # un-noised state that a query leaves behind: None, or `Private`
+
+
+class Algorithm(Protocol[Server, Client, Words, Kept]):
     """A federated method in six legs; only `query` sees records.
 
     Where `sensitivity` is zero, for all clients or for none, a round does not depend on records and is free.
@@ -88,15 +103,15 @@ class Algorithm(Protocol):
         """Whether the server averages the latest reply of every client, so that a client may send the difference."""
         ...
 
-    def start(self, zeros: Array) -> tuple[Any, Any, Any]:
+    def start(self, zeros: Array) -> tuple[Server, Client, Any]:
         """Server state, table of client states, table of first replies; `zeros` is one matrix per client."""
         ...
 
-    def broadcast(self, server: Any, round: Any) -> Any:
+    def broadcast(self, server: Server, round: Any) -> Words:
         """What the server tells the participants of a round (counted from 1)."""
         ...
 
-    def query(self, told: Any, client: Any, batches: Batches) -> tuple[Query | Argmin, Private[Any] | None]:
+    def query(self, told: Words, client: Client, batches: Batches) -> tuple[Query | Argmin, Kept]:
         """Compute from records what must not leave the client, and the un-noised state it keeps, if any."""
         ...
 
@@ -104,11 +119,11 @@ class Algorithm(Protocol):
         """L2 bound of `query`, derived from the method's public numbers and each client's batch size."""
         ...
 
-    def settle(self, told: Any, client: Any, release: Release, kept: Any) -> tuple[Any, Array]:
+    def settle(self, told: Words, client: Client, release: Release, kept: Kept) -> tuple[Client, Array]:
         """Next client state and the reply, from the release."""
         ...
 
-    def merge(self, server: Any, told: Any, replies: Array, previous: Array, present: Array) -> Any:
+    def merge(self, server: Server, told: Words, replies: Array, previous: Array, present: Array) -> Server:
         """Next server state, from what was told, the participants' replies and the ones they replace.
 
         `present` is 1 for each participant and 0 where a place in the stack is empty: an engine that compiles
@@ -116,16 +131,17 @@ class Algorithm(Protocol):
         """
         ...
 
-    def model(self, server: Any) -> Array:
+    def model(self, server: Server) -> Array:
         """The global weights."""
         ...
 
-    def local_point(self, client: Any) -> PrimalDual:
+    def local_point(self, client: Client) -> PrimalDual:
         """Local weights and dual of stacked clients, for diagnostics."""
         ...
 
 
-class Proved(Algorithm, Protocol):
+@runtime_checkable
+class BoundsRounding(Protocol):
     """A method whose proof covers the rounding of a real client."""
 
     def rounding(self, told: Any, client: Any, batch: GradientSum) -> float:
@@ -167,7 +183,7 @@ class SolvesExactly(Protocol):
 
 
 @runtime_checkable
-class Stirs(Protocol):
+class RemembersNoise(Protocol):
     """A method whose clients remember draws of their noise: secret, but no function of records."""
 
     @property
@@ -177,6 +193,25 @@ class Stirs(Protocol):
 
     def stir(self, client: Any, draws: Array) -> tuple[Any, Array]:
         """Before the query: the state with what is to be remembered, and the unit noise of the release."""
+        ...
+
+
+@runtime_checkable
+class HasFreeRounds(Protocol):
+    """A method some of whose rounds use no records: they have no query, no noise, and cost nothing."""
+
+    def recycle(self, told: Any, client: Any) -> tuple[Any, Array]:
+        """Next client state and the reply of such a round, from what is public already."""
+        ...
+
+
+@runtime_checkable
+class OnGraph(Protocol):
+    """A method whose clients may hear from their neighbors in a graph, in place of a server."""
+
+    @property
+    def network(self) -> Any:
+        """Who hears whom."""
         ...
 
 
@@ -202,7 +237,7 @@ class FlipsLabels(Protocol):
 
 def draws_shape(algorithm: Algorithm, matrix: tuple[int, int]) -> tuple[int, ...]:
     """Shape of one client's unit draws in a round: weight matrices, stacked if there are several."""
-    count = algorithm.releases + (algorithm.more_draws if isinstance(algorithm, Stirs) else 0)
+    count = algorithm.releases + (algorithm.more_draws if isinstance(algorithm, RemembersNoise) else 0)
     return matrix if count == 1 else (count, *matrix)
 
 

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import fields
 from typing import Any
 
 from fedspd.assemble.build import prepare_experiment
@@ -15,6 +14,7 @@ from fedspd.assemble.engines import compiled, pick_engine
 from fedspd.assemble.extensions import Brought, bring, brought
 from fedspd.assemble.run import Run, conclude, run
 from fedspd.config import Config, changed
+from fedspd.config.sections import SECTIONS
 
 CHUNK = 5  # runs handed to a process at a time
 TABLES = 2 << 30  # bytes of records prepared together
@@ -46,10 +46,9 @@ def _alike(numbered: list[tuple[int, Config]]) -> list[list[tuple[int, Config]]]
     groups: dict[Any, list[tuple[int, Config]]] = {}
     for number, config in numbered:
         form = tuple(
-            None if isinstance(value, float) or key.name == "seed" else value
-            for section in fields(config)
-            for key in fields(getattr(config, section.name))
-            for value in [getattr(getattr(config, section.name), key.name)]
+            (section, key, None if isinstance(value, float) or key == "seed" else value)
+            for section in SECTIONS
+            for key, value in config.section(section).items()
         )
         groups.setdefault(form, []).append((number, config))
     return [sorted(group, key=lambda one: deal_seed(one[1])) for group in groups.values()]

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from fedspd.algorithms.base import Stirs, draws_shape
+from fedspd.algorithms.base import RemembersNoise, draws_shape
 from fedspd.engine.release import Drawn
 from fedspd.engine.release import release as make_release
+from fedspd.engine.round import play_free
 from fedspd.typing import Argmin, Batches, Private, Query
 
 COLUMNS, BATCH, ROUNDS = 3, 6, 5  # of a small attack
@@ -109,6 +110,11 @@ def replay(
         told, moved = algorithm.broadcast(wherever(server, weights), round), 0
         batches, others = (one.batches(drawn, divisor) for one in (shard, neighbor))
         bound = float(np.max(algorithm.sensitivity(round, np.asarray(batches.divisors))))
+        free = [play_free(algorithm, told, one) for one in (first, second)] if bound == 0 else [None]
+        if free[0] is not None and free[-1] is not None:
+            first, second = free[0].client, free[-1].client
+            differs = differs or not same(first, second) or not np.array_equal(free[0].replies, free[-1].replies)
+            continue
         for step, fresh in releases(algorithm, normals[round - 1]):
             (first, noise), (second, _) = stirred(algorithm, first, fresh), stirred(algorithm, second, fresh)
             query, kept = algorithm.query(told, first, only(batches, step))
@@ -153,7 +159,7 @@ def only(batches: Batches, steps: slice) -> Batches:
 
 def stirred(algorithm: Any, client: Any, draws: np.ndarray) -> tuple[Any, Any]:
     """State and noise of a release, where clients remember draws."""
-    return algorithm.stir(client, draws) if isinstance(algorithm, Stirs) else (client, draws)
+    return algorithm.stir(client, draws) if isinstance(algorithm, RemembersNoise) else (client, draws)
 
 
 def told_by(query: Query | Argmin, released: Any) -> Any:

@@ -15,7 +15,7 @@ from fedspd.engine.outcome import Trace, conclude
 from fedspd.engine.parallel import ParallelMap, cores
 from fedspd.engine.participation import RoundPlan, plan_rounds
 from fedspd.engine.release import Drawn, release
-from fedspd.engine.round import Played, play
+from fedspd.engine.round import Played, play, play_free
 from fedspd.engine.simulation import Outcome, Simulation, check_claims
 from fedspd.engine.spending import Gate, Spending
 from fedspd.typing import Argmin, Query, Release
@@ -69,7 +69,7 @@ def _simulate(
         round, chosen = turn.round, turn.chosen
         told = algorithm.broadcast(server, round)
         scale = plan.noise_scale(chosen, algorithm.sensitivity(round, simulation.batch_sizes(chosen)))
-        result = _play(simulation, converted(told, kind), clients, chosen, drawn(round, chosen), scale, each)
+        result = _play(simulation, turn, converted(told, kind), clients, drawn(round, chosen), scale, each)
         server = algorithm.merge(server, told, result.replies, replies[chosen], np.ones(len(chosen)))
         scatter(clients, chosen, result.client)
         scatter(replies, chosen, result.replies)
@@ -90,10 +90,13 @@ def _follow(simulation: Simulation, clients: Any, each: ParallelMap) -> Lagrangi
 
 
 def _play(
-    simulation: Simulation, told: Any, clients: Any, chosen: np.ndarray, drawn: Draws, scale: Any, each: ParallelMap
+    simulation: Simulation, turn: RoundPlan, told: Any, clients: Any, drawn: Draws, scale: Any, each: ParallelMap
 ) -> Played:
     """One round of the participants; many of them, or ones of unequal size, are split into parts over the cores."""
-    kind = simulation.shards.features.dtype
+    kind, chosen, algorithm = simulation.shards.features.dtype, turn.chosen, simulation.algorithm
+    free = play_free(algorithm, told, gather(clients, chosen)) if turn.free else None
+    if free is not None:
+        return free
     scales = np.broadcast_to(np.asarray(scale, kind).reshape(-1, 1, 1), (len(chosen), 1, 1))
 
     def part(rows: Any) -> Played:
@@ -104,7 +107,7 @@ def _play(
         def perturb(query: Query | Argmin, draws: np.ndarray) -> Release:
             return release(query, Drawn(simulation.plan.law, scales[rows], draws))
 
-        return play(simulation.algorithm, heard(told, rows), states, batches, perturb, drawn.noise[rows])
+        return play(algorithm, heard(told, rows), states, batches, perturb, drawn.noise[rows])
 
     if simulation.batch_size is None and _unequal(simulation.shards.sizes[chosen]):
         parts = alike(simulation.shards.sizes[chosen])

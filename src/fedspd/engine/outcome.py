@@ -10,7 +10,7 @@ from fedspd.engine.participation import RoundPlan
 from fedspd.engine.simulation import Outcome, Simulation
 from fedspd.engine.spending import Spending
 from fedspd.errors import InputError
-from fedspd.results import History
+from fedspd.results import COLUMNS, History
 
 
 class Trace(NamedTuple):
@@ -57,7 +57,7 @@ def conclude(
     if accuracy is None:
         accuracy = accuracies(objective.loss, simulation.test, models, each)
     history = History(
-        {name: np.array([getattr(turn, name) for turn in played]) for name in RoundPlan._fields if name != "chosen"}
+        {name: np.array([getattr(turn, name) for turn in played]) for name in RoundPlan._fields if name in COLUMNS}
         | {
             "participants": np.array([len(turn.chosen) for turn in played]),
             "weights_norm": np.linalg.norm(models, axis=(1, 2)),

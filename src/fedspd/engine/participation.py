@@ -19,13 +19,15 @@ class RoundPlan(NamedTuple):
     clients_with_budget: int
     epsilon_max: float
     epsilon_mean: float
+    free: bool  # no record is used, and nobody charged
 
 
 def plan_rounds(simulation: Simulation, spending: Spending) -> Iterator[RoundPlan]:
     """Round after round, as it is asked for: a turn's participants are charged when it is handed out, not before."""
     everyone = np.ones(simulation.shards.clients, bool)
     for round in range(1, simulation.rounds + 1):
-        if is_free(simulation, round):
+        free = is_free(simulation, round)
+        if free:
             chosen = choose_among(simulation.seed, round, simulation.participants, False, everyone, len(everyone))
         elif spending.with_budget < simulation.min_participants:
             return
@@ -37,7 +39,7 @@ def plan_rounds(simulation: Simulation, spending: Spending) -> Iterator[RoundPla
             spent = (
                 (spending.largest, spending.total / len(spending.epsilon)) if spending.every_round else (np.nan, np.nan)
             )
-            yield RoundPlan(round, chosen, spending.with_budget, *spent)
+            yield RoundPlan(round, chosen, spending.with_budget, *spent, free)
 
 
 def is_free(simulation: Simulation, round: int) -> bool:

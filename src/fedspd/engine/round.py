@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fedspd.algorithms import Algorithm
-from fedspd.algorithms.base import Stirs
+from fedspd.algorithms.base import HasFreeRounds, RemembersNoise
 from fedspd.typing import Argmin, Array, Batches, Private, Query, Release
 
 Perturb = Callable[[Query | Argmin, Any], Release]
@@ -47,8 +47,16 @@ def play(algorithm: Algorithm, told: Any, client: Any, batches: Batches, perturb
     return played._replace(clipped=clipped)
 
 
+def play_free(algorithm: Algorithm, told: Any, client: Any) -> Played | None:
+    """A round that uses no records, of a method that has such; None of any other."""
+    if not isinstance(algorithm, HasFreeRounds):
+        return None
+    states, replies = algorithm.recycle(told, client)
+    return Played(states, replies, 0.0 * replies[:, 0, 0])
+
+
 def _release(algorithm: Algorithm, told: Any, client: Any, batches: Batches, perturb: Perturb, draws: Any) -> Played:
-    if isinstance(algorithm, Stirs):
+    if isinstance(algorithm, RemembersNoise):
         client, draws = algorithm.stir(client, draws)
     query, kept = algorithm.query(told, client, batches)
     if isinstance(kept, Private) and algorithm.guarantee == "proved":

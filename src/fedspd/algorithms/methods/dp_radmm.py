@@ -24,10 +24,10 @@ from fedspd.algorithms.card import ONE_GD, PURE_ROUNDS, SMOOTH, Card, Printed
 from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.grids import OCTAVES
-from fedspd.algorithms.parts.network import Neighbors, OnNetwork, make_network
+from fedspd.algorithms.parts.network import Neighbors, OnNetwork, SubProblem, make_network
 from fedspd.algorithms.parts.objective_noise import NoiseInObjective, perturbed_minimum
 from fedspd.algorithms.parts.rules import Wishes, counts, exact_steps
-from fedspd.typing import Argmin, Array, Batches, Query, Release, array_namespace
+from fedspd.typing import Argmin, Array, Batches, Release
 
 
 class Recycled(NamedTuple):
@@ -36,14 +36,6 @@ class Recycled(NamedTuple):
     weights: Array  # f_i
     dual: Array  # λ_i
     slope: Array  # g_i
-
-
-class Recycling(NamedTuple):
-    """What a client hears, and whether its records are asked for."""
-
-    neighbors: Neighbors
-    odd: Any  # 1 or 0
-    inverse_step: Any
 
 
 @dataclass(frozen=True)
@@ -57,24 +49,16 @@ class DPRADMM(NoiseInObjective, OnNetwork):
         """All zero: public."""
         return self.network.start(zeros), Recycled(zeros, zeros, zeros), zeros
 
-    def broadcast(self, server: Array, round: Any) -> Recycling:
-        """Everybody's last weights, as the network has it, and whose turn it is."""
-        return Recycling(self.network.tell(server, self.penalty), round % 2, self.penalty)
+    def query(self, told: Neighbors, client: Recycled, batches: Batches) -> tuple[Argmin, None]:
+        """The client's augmented Lagrangian, waiting for its noise."""
+        sub = self.sub_problem(told, client)
+        return perturbed_minimum(self.objective, self.row_norm, client.weights, sub.curvature, sub.pull, batches), None
 
-    def query(self, told: Recycling, client: Recycled, batches: Batches) -> tuple[Argmin | Query, None]:
-        """The client's augmented Lagrangian, waiting for its noise; in an even round what follows without records."""
-        sub = self.sub_problem(told.neighbors, client)
+    def recycle(self, told: Neighbors, client: Recycled) -> tuple[Recycled, Array]:
+        """An even round: one step along the slope that the round before has revealed."""
+        sub = self.sub_problem(told, client)
         slope = client.slope + 2 * sub.dual + sub.apart
-        recycled = client.weights - slope / (sub.curvature + self.inverse_step)
-        if isinstance(told.odd, int) and not told.odd:
-            return Query(recycled, 0.0 * recycled[:, 0, 0]), None
-        exact = perturbed_minimum(self.objective, self.row_norm, client.weights, sub.curvature, sub.pull, batches)
-        if isinstance(told.odd, int):
-            return exact, None
-        xp = array_namespace(recycled)  # a compiled program does not know yet which round it plays
-        return Argmin(
-            lambda noise: xp.where(told.odd > 0, exact.under(noise), recycled), exact.slope, told.odd * exact.clipped
-        ), None
+        return _carried(sub, client.weights - slope / (sub.curvature + self.inverse_step))
 
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
         """That of noise in the objective, and zero in even rounds."""
@@ -85,10 +69,14 @@ class DPRADMM(NoiseInObjective, OnNetwork):
         """That of the client with fewest neighbors."""
         return self.penalty * self.network.least_share
 
-    def settle(self, told: Recycling, client: Recycled, release: Release, kept: None) -> tuple[Recycled, Array]:
-        """The dual step with what was heard, and the slope, of use after odd rounds; the reply is the release."""
-        sub = self.sub_problem(told.neighbors, client)
-        return Recycled(release.value, sub.dual, sub.pull - sub.curvature * release.value), release.value
+    def settle(self, told: Neighbors, client: Recycled, release: Release, kept: None) -> tuple[Recycled, Array]:
+        """The dual step with what was heard, and the slope; the reply is the release."""
+        return _carried(self.sub_problem(told, client), release.value)
+
+
+def _carried(sub: SubProblem, weights: Array) -> tuple[Recycled, Array]:
+    """What a client carries on from new weights, and its reply."""
+    return Recycled(weights, sub.dual, sub.pull - sub.curvature * weights), weights
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """The inverse step size γ as a function of the round."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
+@runtime_checkable
 class Schedule(Protocol):
     """γ as a function of the round."""
 

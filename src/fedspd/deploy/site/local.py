@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 
 from fedspd.algorithms import Moments
-from fedspd.algorithms.base import Proved
+from fedspd.algorithms.base import BoundsRounding
 from fedspd.assemble import Agreed
 from fedspd.assemble.scaling import make_moments
 from fedspd.data import Schema, Shards, Table
@@ -47,7 +47,7 @@ def round_scale(terms: Terms, agreed: Agreed[Any], ask: Ask | AskMasked, state: 
         told = algorithm.broadcast(ask.weights, ask.round)
         batch = _gradient_sum(terms, agreed, ask.weights.shape[0], float(divisor[0]))
         # records of later steps are charged for less, but what rounding may do is the same for all
-        rounding = cast(Proved, algorithm).rounding(told, state, batch) / agreed.plan.draws.least_distance
+        rounding = cast(BoundsRounding, algorithm).rounding(told, state, batch) / agreed.plan.draws.least_distance
         sensitivity = sensitivity + 2 * rounding
     return checked_scale(agreed, float(np.max(agreed.plan.noise_scale(ONE + terms.place, sensitivity))))
 

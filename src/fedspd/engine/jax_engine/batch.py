@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedspd.algorithms import PrimalDual
+from fedspd.algorithms.base import OnGraph
 from fedspd.data import Shards
 from fedspd.engine.diagnostics import Lagrangian, shares
 from fedspd.engine.jax_engine.inputs import ProgramKey, RunInputs, make_inputs, program_key
@@ -73,10 +74,11 @@ def simulate_batch(
 
 def _check_devices(simulation: Simulation) -> None:
     """Refuse what clients of one device would have to hear from clients of another."""
-    network = getattr(simulation.algorithm, "network", None)
-    if jax.device_count() > 1 and network is not None and network.topology is not None:
+    algorithm = simulation.algorithm
+    topology = algorithm.network.topology if isinstance(algorithm, OnGraph) else None
+    if jax.device_count() > 1 and topology is not None:
         raise InputError(
-            f"a topology other than star runs on one device, got {network.topology.name} and {jax.device_count()} "
+            f"a topology other than star runs on one device, got {topology.name} and {jax.device_count()} "
             "devices; show JAX one of them only, or use --engine numpy."
         )
 

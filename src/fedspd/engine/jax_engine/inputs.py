@@ -37,10 +37,11 @@ class ProgramKey(NamedTuple):
 
 
 class RoundArrays(NamedTuple):
-    """All rounds of a lane; but for the first two fields (rounds, places), filled up with empty places."""
+    """All rounds of a lane; but for the first three fields (rounds, places), filled up with empty places."""
 
     round: Any
     inverse_steps: Any  # (rounds, schedules of the algorithm)
+    free: Any  # rounds that use no records
     client: Any
     row: Any  # of the client in the tables of states; beyond the last where nobody is
     begin: Any  # first record of the client in the flat table
@@ -125,6 +126,7 @@ def _turns(simulation: Simulation, played: Sequence[RoundPlan], shape: ProgramKe
     return RoundArrays(
         round=None,
         inverse_steps=None,
+        free=np.array([turn.free for turn in played] + [False] * (shape.rounds - len(played))),
         client=client,
         row=np.where(present, client, shape.clients).astype(np.int32),
         begin=(base + shards.offsets[client]).astype(np.int32),

@@ -41,7 +41,7 @@ def take_apart(algorithm: Any) -> Parts:
         if isinstance(value, float):
             numbers.append(value)
             return NUMBER
-        if callable(getattr(value, "inverse_step", None)):
+        if isinstance(value, Schedule):
             schedules.append(value)
             return SCHEDULE
         if is_dataclass(value):

@@ -14,7 +14,7 @@ from fedspd.engine.jax_engine import draws
 from fedspd.engine.jax_engine.inputs import ProgramKey, RoundArrays, RunInputs
 from fedspd.engine.jax_engine.numbers import put_together
 from fedspd.engine.release import Drawn, release
-from fedspd.engine.round import play
+from fedspd.engine.round import play, play_free
 from fedspd.typing import Argmin, Batches, Query, Release
 
 BLOCK = 256  # participants whose draws are made together on a CPU
@@ -82,6 +82,9 @@ def _round(
 
     # a compiler would otherwise compute what was played anew for each of its uses
     played = jax.lax.optimization_barrier(play(algorithm, heard, states, batches, perturb, noise))
+    free = play_free(algorithm, heard, states)
+    if free is not None:
+        played = jax.tree.map(partial(jnp.where, turn.free), free, played)
     present = collect(turn.present).astype(jnp.float64)
     precise = (collect(stack).astype(jnp.float64) for stack in (played.replies, previous))
     merged = algorithm.merge(server, told, *precise, present)

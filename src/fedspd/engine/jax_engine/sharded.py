@@ -18,6 +18,7 @@ from fedspd.engine.jax_engine.inputs import ProgramKey, RoundArrays, RunInputs
 from fedspd.engine.jax_engine.program import RoundOutputs, all_rounds
 
 AXIS = "clients"
+PER_ROUND = ("round", "inverse_steps", "free")  # the same on all devices
 EVERYWHERE, BY_PLACE, BY_ROW = PartitionSpec(), PartitionSpec(None, AXIS), PartitionSpec(AXIS)
 
 
@@ -29,9 +30,7 @@ def run_sharded(shape: ProgramKey, lane: RunInputs, shards: Shards) -> tuple[Run
     spread = _spread(lane.turns, shards, block, devices)
     places = spread.client.shape[1] // devices
     local = shape._replace(clients=block, places=places)
-    specs = RoundArrays(
-        *(EVERYWHERE if name in ("round", "inverse_steps") else BY_PLACE for name in RoundArrays._fields)
-    )
+    specs = RoundArrays(*(EVERYWHERE if name in PER_ROUND else BY_PLACE for name in RoundArrays._fields))
     specs = RoundArrays(*(None if value is None else spec for value, spec in zip(spread, specs, strict=True)))
     program = jax.jit(
         jax.shard_map(
@@ -78,7 +77,7 @@ def _spread(turns: RoundArrays, shards: Shards, block: int, devices: int) -> Rou
     named = {
         name: moved(getattr(local, name), block if name == "row" else 1 if name in ("size", "divisor") else 0)
         for name in RoundArrays._fields
-        if name not in ("round", "inverse_steps")
+        if name not in PER_ROUND
     }
     return local._replace(**named)
 
