@@ -23,7 +23,7 @@ from fedspd.privacy.accounting import (
     participations_that_fit,
     spent,
 )
-from fedspd.privacy.accounting.gaussian import gaussian_delta
+from fedspd.privacy.accounting.closed_form.gaussian import gaussian_delta
 
 MAKERS: list[Callable[[float], Event]] = [
     Gaussian,

@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from fedspd.privacy.accounting import FixedSize, Gaussian, Poisson, calibrate, delta_at, spent
-from fedspd.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from fedspd.privacy.accounting.closed_form.gaussian import gaussian_delta, gaussian_epsilon
 
 # From an independent prototype; the analytic formula gives 3.185703, 24.508106, 1.223157,
 # 3.730632, 30.749566, 1.390593, so the third and the last two of these are rounded up, the others down.

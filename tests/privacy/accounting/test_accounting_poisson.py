@@ -12,8 +12,8 @@ from scipy.stats import binom, norm
 
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import FixedSize, Gaussian, Poisson, calibrate, delta_at, spent
+from fedspd.privacy.accounting.distributions.pld import pld_epsilon
 from fedspd.privacy.accounting.events import relative_distances
-from fedspd.privacy.accounting.pld import pld_epsilon
 
 
 def several_steps(max_batch: int, multiplier: float = 3.0) -> Poisson:

@@ -20,9 +20,9 @@ from fedspd.privacy.accounting import (
     fits_adaptively,
     spent,
 )
-from fedspd.privacy.accounting.discretize import pessimistic
-from fedspd.privacy.accounting.gaussian import gaussian_delta
-from fedspd.privacy.accounting.profiles import dominating
+from fedspd.privacy.accounting.closed_form.gaussian import gaussian_delta
+from fedspd.privacy.accounting.distributions.discretize import pessimistic
+from fedspd.privacy.accounting.distributions.profiles import dominating
 from fedspd.privacy.accounting.renyi import pair_log_moment
 
 Floats = NDArray[np.float64]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import betainc, betaincinv, gammaincinv, gammaln, ndtr
 
 from fedspd.privacy.accounting import Laplace
-from fedspd.privacy.accounting.profiles import dominating, positive_losses
-from fedspd.privacy.accounting.spherical import lengthening
+from fedspd.privacy.accounting.closed_form.spherical import lengthening
+from fedspd.privacy.accounting.distributions.profiles import dominating, positive_losses
 
 Floats = NDArray[np.float64]
 Values = tuple[Floats, Floats]

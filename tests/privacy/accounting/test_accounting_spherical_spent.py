@@ -21,8 +21,8 @@ from fedspd.privacy.accounting import (
     fits_adaptively,
     spent,
 )
-from fedspd.privacy.accounting.gaussian import gaussian_delta
-from fedspd.privacy.accounting.profiles import dominating, positive_losses
+from fedspd.privacy.accounting.closed_form.gaussian import gaussian_delta
+from fedspd.privacy.accounting.distributions.profiles import dominating, positive_losses
 from fedspd.privacy.accounting.renyi import pair_log_moment
 
 Floats = NDArray[np.float64]

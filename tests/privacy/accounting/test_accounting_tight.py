@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from fedspd.privacy.accounting import Event, FixedSize, Gaussian, Poisson, calibrate, delta_at, spent
-from fedspd.privacy.accounting.compose import Parts, Tilt, compose, tilt_for_delta
-from fedspd.privacy.accounting.discretize import pessimistic
-from fedspd.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
-from fedspd.privacy.accounting.pld import pld_epsilon
-from fedspd.privacy.accounting.profiles import Dominating, Order, dominating
+from fedspd.privacy.accounting.closed_form.gaussian import gaussian_delta, gaussian_epsilon
+from fedspd.privacy.accounting.distributions.compose import Parts, Tilt, compose, tilt_for_delta
+from fedspd.privacy.accounting.distributions.discretize import pessimistic
+from fedspd.privacy.accounting.distributions.pld import pld_epsilon
+from fedspd.privacy.accounting.distributions.profiles import Dominating, Order, dominating
 
 # From an independent prototype: event, participations, delta, tight upper bound, what an adversary
 # realizes, and the two pairs composed apart. All are printed there to the digits shown.

@@ -12,11 +12,11 @@ which costs those little and suits rare draws better.
 import math
 from collections.abc import Mapping
 
-from fedspd.privacy.accounting.compose import least_point
+from fedspd.privacy.accounting.closed_form.pure import total_epsilon
+from fedspd.privacy.accounting.distributions.compose import least_point
+from fedspd.privacy.accounting.distributions.pld import PairOrder, oversized_batches, pairs_of
 from fedspd.privacy.accounting.events import Event
 from fedspd.privacy.accounting.history import History, counted, require_delta, require_epsilon
-from fedspd.privacy.accounting.pld import PairOrder, oversized_batches, pairs_of
-from fedspd.privacy.accounting.pure import total_epsilon
 from fedspd.privacy.accounting.renyi import pair_log_moment
 
 # The part of delta kept for oversized batches, fixed in advance like the order.

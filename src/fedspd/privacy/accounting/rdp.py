@@ -20,9 +20,9 @@ from dp_accounting.rdp.rdp_privacy_accountant import (
 )
 
 from fedspd.errors import InputError
+from fedspd.privacy.accounting.closed_form.pure import total_epsilon
+from fedspd.privacy.accounting.distributions.profiles import Floats, dominating
 from fedspd.privacy.accounting.events import Event, FixedSize, Gaussian, Laplace, Poisson
-from fedspd.privacy.accounting.profiles import Floats, dominating
-from fedspd.privacy.accounting.pure import total_epsilon
 from fedspd.privacy.accounting.renyi import pair_log_moment
 
 _RELATIONS = {

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from fedspd.privacy.accounting.profiles import Dominating, Floats, Listed, Pair, positive_losses
+from fedspd.privacy.accounting.distributions.profiles import Dominating, Floats, Listed, Pair, positive_losses
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 # Both ends lie this many standard deviations beyond anything that matters.

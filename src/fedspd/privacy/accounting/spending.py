@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from fedspd.privacy.accounting.closed_form.gaussian import gaussian_delta, gaussian_epsilon, total_multiplier
+from fedspd.privacy.accounting.distributions.pld import pld_delta, pld_epsilon
+from fedspd.privacy.accounting.distributions.profiles import as_gaussian
+from fedspd.privacy.accounting.distributions.realized import realized_epsilon
 from fedspd.privacy.accounting.events import Event, Relation
-from fedspd.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon, total_multiplier
 from fedspd.privacy.accounting.history import (
     Accountant,
     History,
@@ -18,9 +21,6 @@ from fedspd.privacy.accounting.history import (
     require_delta,
     require_epsilon,
 )
-from fedspd.privacy.accounting.pld import pld_delta, pld_epsilon
-from fedspd.privacy.accounting.profiles import as_gaussian
-from fedspd.privacy.accounting.realized import realized_epsilon
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from typing import Literal
 
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import Event, History, Relation, delta_at, fits_adaptively, participations_that_fit
+from fedspd.privacy.accounting.distributions.profiles import as_gaussian
 from fedspd.privacy.accounting.history import counted, require_delta, require_epsilon
-from fedspd.privacy.accounting.profiles import as_gaussian
 from fedspd.privacy.accounting.spending import upper_epsilon
 
 Rule = Literal["plan", "filter"]

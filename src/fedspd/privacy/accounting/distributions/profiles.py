@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspd.privacy.accounting.closed_form.spherical import lengthening
 from fedspd.privacy.accounting.events import (
     Event,
     FixedSize,
@@ -30,7 +31,6 @@ from fedspd.privacy.accounting.events import (
     relative_distances,
     step_chances,
 )
-from fedspd.privacy.accounting.spherical import lengthening
 
 Floats = NDArray[np.float64]
 Order = Literal["symmetric", "removal", "addition"]

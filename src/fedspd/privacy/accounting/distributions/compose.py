@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.fft import irfft, rfft
 
-from fedspd.privacy.accounting.discretize import LossMasses, gathered
-from fedspd.privacy.accounting.profiles import Floats
+from fedspd.privacy.accounting.distributions.discretize import LossMasses, gathered
+from fedspd.privacy.accounting.distributions.profiles import Floats
 
 Parts = Sequence[tuple[LossMasses, int]]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspd.privacy.accounting.profiles import (
+from fedspd.privacy.accounting.distributions.profiles import (
     Dominating,
     Floats,
     LossTails,

@@ -16,11 +16,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.fft import irfft, rfft
 
-from fedspd.privacy.accounting.compose import transform_size
-from fedspd.privacy.accounting.discretize import LossMasses, gathered, optimistic
+from fedspd.privacy.accounting.distributions.compose import transform_size
+from fedspd.privacy.accounting.distributions.discretize import LossMasses, gathered, optimistic
+from fedspd.privacy.accounting.distributions.pld import PairOrder, pairs_of
+from fedspd.privacy.accounting.distributions.profiles import Dominating, Floats, loss_range
 from fedspd.privacy.accounting.events import Event, FixedSize, Laplace, Poisson
-from fedspd.privacy.accounting.pld import PairOrder, pairs_of
-from fedspd.privacy.accounting.profiles import Dominating, Floats, loss_range
 
 _MOST_DECISIONS = 128
 # The grid of losses: this many points up to the upper bound, and as many windows of that width each way.

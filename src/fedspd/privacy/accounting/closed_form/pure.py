@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedspd.privacy.accounting.distributions.profiles import Floats
 from fedspd.privacy.accounting.events import Event, Laplace
-from fedspd.privacy.accounting.profiles import Floats
 
 # With more values than these the grid is as good, since they lie close together.
 _MOST_LOSSES = 1 << 17

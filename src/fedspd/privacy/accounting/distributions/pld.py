@@ -13,7 +13,9 @@ from typing import Literal
 
 import numpy as np
 
-from fedspd.privacy.accounting.compose import (
+from fedspd.privacy.accounting.closed_form.gaussian import total_multiplier
+from fedspd.privacy.accounting.closed_form.pure import composed_exactly, pure_delta, pure_epsilon, total_epsilon
+from fedspd.privacy.accounting.distributions.compose import (
     LEAST_LOG_DELTA,
     Parts,
     Tilt,
@@ -24,11 +26,16 @@ from fedspd.privacy.accounting.compose import (
     tilt_for_delta,
     tilt_for_epsilon,
 )
-from fedspd.privacy.accounting.discretize import pessimistic
+from fedspd.privacy.accounting.distributions.discretize import pessimistic
+from fedspd.privacy.accounting.distributions.profiles import (
+    Dominating,
+    Pair,
+    as_gaussian,
+    deviation,
+    dominating,
+    loss_range,
+)
 from fedspd.privacy.accounting.events import Event, Gaussian, Laplace, Poisson
-from fedspd.privacy.accounting.gaussian import total_multiplier
-from fedspd.privacy.accounting.profiles import Dominating, Pair, as_gaussian, deviation, dominating, loss_range
-from fedspd.privacy.accounting.pure import composed_exactly, pure_delta, pure_epsilon, total_epsilon
 
 PairOrder = Literal["removal", "addition"]
 Pairs = Mapping[Pair, int]
