@@ -26,7 +26,18 @@ from fedspd.results import ABOUT, COLUMNS, Summary
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "fedspd"
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]}
-SLOW = {f"docs/how-to/{name}.md" for name in ("compare-methods", "make-a-report", "private-run", "run-folder", "sweep")}
+SLOW = {"docs/reading-the-paper.md"} | {
+    f"docs/how-to/{name}.md"
+    for name in (
+        "compare-methods",
+        "make-a-report",
+        "private-run",
+        "reproduce-the-paper",
+        "run-fast",
+        "run-folder",
+        "sweep",
+    )
+}
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
