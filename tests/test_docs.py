@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import fedspd
-from fedspd.algorithms import Algorithm
+from fedspd.algorithms import METHODS, Algorithm
 from fedspd.config import describe
 from fedspd.config.sections import SECTIONS
 from fedspd.results import ABOUT, COLUMNS, Summary
@@ -26,7 +26,18 @@ from fedspd.results import ABOUT, COLUMNS, Summary
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "fedspd"
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]}
-SLOW = {f"docs/how-to/{name}.md" for name in ("compare-methods", "make-a-report", "private-run", "run-folder", "sweep")}
+SLOW = {"docs/reading-the-paper.md"} | {
+    f"docs/how-to/{name}.md"
+    for name in (
+        "compare-methods",
+        "make-a-report",
+        "private-run",
+        "reproduce-the-paper",
+        "run-fast",
+        "run-folder",
+        "sweep",
+    )
+}
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -78,6 +89,7 @@ def elsewhere(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> P
     """An empty folder to run a page in."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.setattr(METHODS, "_brought", {})  # what a page registers is not handed to processes of later tests
     for name in ("COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path

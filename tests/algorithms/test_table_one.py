@@ -118,7 +118,7 @@ def test_radmm_and_its_plain_implementation_agree_on_the_same_draws() -> None:
 
 
 @pytest.mark.parametrize("label_epsilon", [0.5, 3.0])
-@pytest.mark.parametrize("tilting", [0.0, 1.5])
+@pytest.mark.parametrize("tilting", [pytest.param(0.0, marks=pytest.mark.slow), 1.5])
 def test_lr_admm_and_its_plain_implementation_agree_on_the_same_draws(label_epsilon: float, tilting: float) -> None:
     objective = replace(SMOOTH, loss=FlippedLabels(1 / (1 + np.exp(label_epsilon))))
     run = simulation(DPLRADMM(objective, STAR, PENALTY, ROW_NORM, tilting), 20 * EPSILON)

@@ -175,6 +175,7 @@ def test_wrong_options_are_exit_code_2_without_a_traceback(done: dict[str, Finis
     assert "Traceback" not in done[name].err
 
 
+@pytest.mark.slow
 def test_a_process_killed_in_the_middle_loses_no_finished_run_and_the_same_call_makes_only_the_others(
     tmp_path: Path,
 ) -> None:

@@ -77,7 +77,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
 """Values for each setting, of which at least one differs from what a run has."""
 ELSEWHERE = {"data.name", "run.engine", "metrics.criterion", "algorithm.name"}
 """One value only, another program, a costly optimum, another method: other tests change these."""
-QUICK = ("fedspd", "fedavg", "one-shot")
+QUICK = ("fedspd", "fedavg")
 EVERY_METHOD = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in METHODS]
 
 

@@ -43,6 +43,7 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "fedprox": ("fedprox", STEPS | BATCHES | STEP | PENALTY),
     "fedpd": ("fedpd", STEPS | BATCHES | STEP | PENALTY),
 }  # fmt: skip
+QUICK = ("fedspd", "fedspd with poisson batches", "fedspd with some of the sites", "dp-fedavg", "dp-admm", "ps-admm")
 LITTLE_NOISE: dict[str, Any] = {"privacy__epsilon": 20.0}
 """A site adds to its noise what rounding may do to its query, a simulation does not: here that is below 1e-12."""
 
@@ -103,7 +104,9 @@ def test_a_method_that_does_not_deploy_is_refused_before_the_first_round(method:
         made.serve()
 
 
-@pytest.mark.parametrize("what", SETTINGS)
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=() if what in QUICK else pytest.mark.slow) for what in SETTINGS]
+)
 def test_a_deployed_run_is_the_simulated_one_with_the_same_draws(what: str, tmp_path: Path) -> None:
     made = deployed(tmp_path, *SETTINGS[what])
     model = made.serve()

@@ -242,7 +242,7 @@ def test_the_solver_uses_only_the_array_api_standard(loss: Loss) -> None:
 
 @needs_jax
 @every_loss
-@pytest.mark.parametrize("clip_norm", [1e-3, 0.3, inf])
+@pytest.mark.parametrize("clip_norm", [*(pytest.param(norm, marks=pytest.mark.slow) for norm in (1e-3, 0.3)), inf])
 def test_compiled_and_side_by_side_it_finds_the_same(loss: Loss, clip_norm: float) -> None:
     import jax
 

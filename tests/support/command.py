@@ -18,10 +18,12 @@ DRIVER = """
 import gc, importlib, json, os, sys, traceback
 import typer
 from fedspd import assemble, cli, report
+from fedspd.algorithms import METHODS
 
 cases, modules = json.load(sys.stdin)
 for name in modules:
     importlib.import_module(name)
+list(METHODS)
 typer.main.get_command(cli.app)
 gc.freeze()
 codes = {}

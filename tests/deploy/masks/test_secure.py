@@ -75,7 +75,7 @@ def test_with_few_neighbors_the_sum_is_the_same(tmp_path: Path) -> None:
     np.testing.assert_allclose(sparse.server, full.server, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", [*(pytest.param(stage, marks=pytest.mark.slow) for stage in STAGES[:-1]), STAGES[-1]])
 def test_a_site_that_drops_out_at_any_stage_is_survived_and_its_difference_is_in_its_next_one(
     stage: str, tmp_path: Path
 ) -> None:
@@ -105,7 +105,9 @@ BAD: dict[str, tuple[str, Callable[[Any], Any], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", BAD)
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=() if what == "vector" else pytest.mark.slow) for what in BAD]
+)
 def test_a_run_goes_on_to_its_end_without_a_bad_site_and_says_which_it_was_and_why(what: str, tmp_path: Path) -> None:
     stage, change, why = BAD[what]
     made = masked(tmp_path, protected=True)

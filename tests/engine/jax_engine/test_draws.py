@@ -81,7 +81,9 @@ def test_normals_have_deviation_one_and_not_two_percent_more_or_less_and_are_fre
     assert len(np.unique(flat[:, 0])) > 19_000
 
 
-@pytest.mark.parametrize("shape", [(3, 2), (2, 3, 1)], ids=["one release", "several draws"])
+@pytest.mark.parametrize(
+    "shape", [(3, 2), pytest.param((2, 3, 1), marks=pytest.mark.slow)], ids=["one release", "several draws"]
+)
 def test_noise_of_pure_privacy_has_uniform_directions_and_lengths_of_the_gamma_law_and_not_five_percent_off(
     shape: tuple[int, ...],
 ) -> None:

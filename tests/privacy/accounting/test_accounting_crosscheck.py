@@ -160,6 +160,7 @@ def test_poisson_rounds_of_one_step(multiplier: float, rate: float, rounds: int,
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("multiplier", "rate", "rounds", "delta"), RARE)
 def test_rare_draws_with_little_noise_cost_a_little_more_here(
     multiplier: float, rate: float, rounds: int, delta: float
@@ -172,7 +173,11 @@ def test_rare_draws_with_little_noise_cost_a_little_more_here(
 
 
 @pytest.mark.parametrize(
-    ("rate", "contraction", "rounds", "delta"), [(0.15, 0.95, 20, 1e-6), (0.6, 0.5, 1, 1e-4), (0.15, 0.0, 20, 1e-8)]
+    ("rate", "contraction", "rounds", "delta"),
+    [
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((0.15, 0.95, 20, 1e-6), (0.6, 0.5, 1, 1e-4))),
+        (0.15, 0.0, 20, 1e-8),
+    ],
 )
 def test_poisson_rounds_of_several_steps(rate: float, contraction: float, rounds: int, delta: float) -> None:
     event = Poisson(2.0, rate, 3, contraction, records=325, batch_size=10, max_batch=325)

@@ -36,7 +36,10 @@ def realized(event: FixedSize, epsilon: float) -> float:
     return float(gained.sum() * (points[1] - points[0]) ** 2)
 
 
-@pytest.mark.parametrize(("records", "steps"), [(2, 2), (3, 2), (3, 3), (5, 3), (7, 3)])
+@pytest.mark.parametrize(
+    ("records", "steps"),
+    [(2, 2), (3, 2), (3, 3), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((5, 3), (7, 3)))],
+)
 @pytest.mark.parametrize("multiplier", [0.1, 0.7, 3.0])
 def test_a_record_whose_step_shows_does_not_beat_the_bound(records: int, steps: int, multiplier: float) -> None:
     event = FixedSize(multiplier, records, records, steps, 0.6)

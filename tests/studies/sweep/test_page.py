@@ -271,9 +271,11 @@ def test_a_metric_that_needs_records_is_marked_as_a_diagnostic() -> None:
     [
         ("algorithm.penalty=lin:1:1.0001:9",),
         ("privacy.epsilon=1,3", "algorithm.penalty=lin:1:1.0001:9"),
-        ("privacy.epsilon=1,3", "algorithm.penalty=1,2", "run.participants=lin:1:100:100"),
+        pytest.param(
+            ("privacy.epsilon=1,3", "algorithm.penalty=1,2", "run.participants=lin:1:100:100"), marks=pytest.mark.slow
+        ),
         ("privacy.epsilon=1,3", "algorithm.penalty=lin:1:400:400"),
-        ("privacy.epsilon=lin:1:150:150", "algorithm.penalty=lin:1:40:40"),
+        pytest.param(("privacy.epsilon=lin:1:150:150", "algorithm.penalty=lin:1:40:40"), marks=pytest.mark.slow),
         ("partition.column=" + ",".join(f"${number}" for number in range(120)),),
     ],
 )
