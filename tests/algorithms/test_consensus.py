@@ -21,7 +21,7 @@ from fedspd.algorithms.parts.step_sizes import Geometric
 from fedspd.algorithms.parts.topology import Topology, make_topology
 from fedspd.engine import simulate
 from fedspd.errors import InputError
-from fedspd.problem import FlippedLabels, Objective
+from fedspd.problem import LEFT, FlippedLabels, Objective
 from fedspd.typing import Batches, Query
 from tests.algorithms.test_table_one import (
     BOUND,
@@ -86,7 +86,7 @@ def plain_models(name: str, rounds: list[plain.Round], topology: Topology) -> li
     common = rounds, edges, SHAPE, eta
 
     def deviation(records: float) -> float:
-        moved = 2 * BOUND / (records * (STRENGTH + 2 * eta * min(degrees)))
+        moved = (1 + LEFT) * 2 * BOUND / (records * (STRENGTH + 2 * eta * min(degrees)))
         return sqrt(2 * log(1.25 / DELTA)) / EPSILON * moved
 
     match name:

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedspd.algorithms.base import PerturbsObjective, SolvesExactly
 from fedspd.audit.replay import Found, Shard, replay, unit_draws
 from fedspd.engine import draws
 from fedspd.privacy.accounting.events import relative_distances
-from fedspd.problem import Loss, Objective, Regularizer, Softmax, Unregularized
+from fedspd.problem import LEFT, Loss, Objective, Regularizer, Softmax, Unregularized
 from tests.algorithms.test_fedspd import random_shard
 from tests.support.algorithms.contract_methods import (
     LOSSES,
@@ -102,6 +103,13 @@ def test_a_proved_method_of_whole_shards_survives_the_replay_on_random_neighbors
     assert_survived(attacked(name, sampling="whole-shard", **drawn))
 
 
+def attained(name: str) -> float:
+    """What the worst record reaches: all, but for what computed minimizers are allowed to be off by."""
+    algorithm = METHODS[name](Setting())
+    on_minimizers = isinstance(algorithm, SolvesExactly) and not isinstance(algorithm, PerturbsObjective)
+    return 1 / (1 + LEFT) if on_minimizers else 1.0
+
+
 def ratio_in_each_step(
     name: str, local_steps: int, batch: int = 4, relation: str = "replace-one", gamma: float = 0.4, rho: float = 0.2
 ) -> np.ndarray:
@@ -129,7 +137,7 @@ def ratio_in_each_step(
 @pytest.mark.parametrize("local_steps", [1, 2, 5])
 @pytest.mark.parametrize("batch", [1, 4])
 def test_the_sensitivity_of_a_proved_method_is_attained(name: str, local_steps: int, batch: int, relation: str) -> None:
-    assert ratio_in_each_step(name, local_steps, batch, relation).max() == pytest.approx(1.0, abs=1e-9)
+    assert ratio_in_each_step(name, local_steps, batch, relation).max() == pytest.approx(attained(name), abs=1e-9)
 
 
 @pytest.mark.parametrize("name", PROVED)
@@ -144,6 +152,6 @@ def test_no_step_weighs_more_than_the_accountant_assumes_for_it(name: str) -> No
         "FedSPD-DP": averaged,
         "FedSPD-DP from the client's own point": averaged,
         "DP-FedProx": (c**left, 0.0),
-    }.get(name, (np.ones(len(measured)), 0.0))
+    }.get(name, (np.full(len(measured), attained(name)), 0.0))
     np.testing.assert_allclose(measured, expected, rtol=1e-9)
     assert np.all(measured <= np.array(relative_distances(len(measured), assumed)) * (1 + 1e-9))

@@ -26,7 +26,7 @@ from fedspd.engine.diagnostics import objectives
 from fedspd.engine.draws import NOBODY
 from fedspd.engine.numpy_engine import Draws, GivenDraws, draw
 from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, PublishedPlan
-from fedspd.problem import L1, FlippedLabels, Objective, Softmax, SquaredL2
+from fedspd.problem import L1, LEFT, FlippedLabels, Objective, Softmax, SquaredL2
 from tests.support.algorithms import plain_table_one as plain
 from tests.support.algorithms.plain_table_one import Participation, Records, Round
 
@@ -125,7 +125,7 @@ def test_lr_admm_and_its_plain_implementation_agree_on_the_same_draws(label_epsi
     models, rounds = played(run)
 
     def deviation(records: float) -> float:
-        return sqrt(2 * log(1.25 / DELTA)) / (20 * EPSILON) * 2 * BOUND / (records * (STRENGTH + PENALTY))
+        return (1 + LEFT) * sqrt(2 * log(1.25 / DELTA)) / (20 * EPSILON) * 2 * BOUND / (records * (STRENGTH + PENALTY))
 
     expected = plain.lr_admm(
         rounds, EVERYBODY, SHAPE, ETA, STRENGTH, BOUND, tilting, label_epsilon, deviation

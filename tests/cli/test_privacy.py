@@ -1,6 +1,7 @@
 """The commands account, calibrate and ledger, against the numbers of an independent prototype."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,12 @@ def test_calibrate_prints_the_multipliers_of_the_theory_and_stays_within_the_bud
     assert found["noise_multiplier"] == pytest.approx(multiplier, rel=2e-3)
     assert found["epsilon"] <= float(arguments[arguments.index("--epsilon") + 1])
     assert found["relation"] == ("zero-out" if "poisson" in arguments else "replace-one")
+
+
+@pytest.mark.parametrize("command", ["account", "calibrate"])
+def test_the_help_says_for_which_method_a_contraction_is_valid(command: str) -> None:
+    told = " ".join(re.sub(r"[^\w .,;()/+-]", " ", printed(command, "--help")).split())
+    assert "valid for fedspd alone, which releases the average of its local steps" in told
 
 
 def test_people_read_epsilon_rounded_up_and_lower_bounds_rounded_down() -> None:

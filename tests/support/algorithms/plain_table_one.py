@@ -119,7 +119,8 @@ def pvp(
             centers = [((f if hidden else seen)[p] + seen[i]) / 2 for i in graph[p]]
             new[p] = node_minimum(lambda x, s=one.shard: s.slope(x, bound), rho, 2 * lam[p], eta, centers, f[p])
             curvature = rho if hidden else rho + 2 * eta * fewest
-            noised[p] = new[p] + one.noise / (curvature * one.shard.nominal * alpha / (2 * bound))
+            off = 1.0 if hidden else 1.0 + 1e-4  # what a computed minimizer may be off by
+            noised[p] = new[p] + off * one.noise / (curvature * one.shard.nominal * alpha / (2 * bound))
         f, seen = new, noised
         for p in graph:
             for i in graph[p]:

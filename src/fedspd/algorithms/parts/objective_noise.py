@@ -13,7 +13,7 @@ $a = L/(m\mu')$, $\mu'$ the curvature without the records (`docs/privacy.md`).
 from math import inf, log
 from typing import Any
 
-from fedspd.algorithms.parts.exactness import bounded_pull, influence, require_solvable
+from fedspd.algorithms.parts.exactness import influence, require_solvable
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective, SquaredL2, minimize
 from fedspd.typing import Argmin, Array, Batches
@@ -36,7 +36,7 @@ def perturbed_minimum(
         batches: one step, the whole shard.
     """
     records = batches.features[:, 0, ...], batches.labels[:, 0, ...], batches.divisors
-    pull, goal = bounded_pull(objective, row_norm, curvature, pull, batches), influence(objective, row_norm, records[2])
+    goal = influence(objective, row_norm, batches.divisors)
 
     def under(noise: Array) -> Array:
         return minimize(objective, start, curvature, pull - noise, *records, goal).weights
