@@ -17,41 +17,93 @@ for the curvature is refused, with the advice to raise the penalty, in place of 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
-from fedspd.algorithms.base import Released
+from fedspd.algorithms.base import PrimalDual, Released
 from fedspd.algorithms.card import ONE_GD, PURE_ROUNDS, Card, Printed
 from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.grids import OCTAVES
-from fedspd.algorithms.parts.network import Neighbors, OnNetwork, make_network
-from fedspd.algorithms.parts.objective_noise import NoiseInObjective, perturbed_minimum
+from fedspd.algorithms.parts.network import Neighbors, Network, make_network, point_of
+from fedspd.algorithms.parts.objective_noise import TWO_RECORDS, ObjectiveNoise, perturbed_minimum
 from fedspd.algorithms.parts.rules import Wishes, exact_steps
+from fedspd.problem import Objective, check_exact
 from fedspd.typing import Argmin, Array, Batches, Release
 
 
 @dataclass(frozen=True)
-class DDPADMMDual(NoiseInObjective, OnNetwork):
+class DDPADMMDual:
     """Exact ADMM with noise on the dual variable; what is carried is what was released."""
 
-    row_norm: float
+    objective: Objective
+    network: Network
+    penalty: float  # 2 η V̄
+    row_norm: float  # every feature row is at most this long
+
+    relation = "replace-one"
+    exact = True
+    releases = 1
+    local_steps = 1
+    keeps_replies = True
+    law = "laplace"
+    directions = TWO_RECORDS
+
+    def __post_init__(self) -> None:
+        """Check that sub-problems are solved exactly."""
+        check_exact(self.objective)
+
+    @property
+    def noise(self) -> ObjectiveNoise:
+        """What the noise in the objective may claim."""
+        return ObjectiveNoise(self.objective, self.row_norm, self.penalty * self.network.least_share)
+
+    @property
+    def guarantee(self) -> str:
+        """That of the noise."""
+        return self.noise.guarantee
 
     def start(self, zeros: Array) -> tuple[Array, Released, Array]:
         """All zero: public."""
         return self.network.start(zeros), Released(zeros, zeros), zeros
 
+    def broadcast(self, server: Array, round: Any) -> Neighbors:
+        """Everybody's last weights, as the network has it."""
+        return self.network.tell(server, self.penalty)
+
     def query(self, told: Neighbors, client: Released, batches: Batches) -> tuple[Argmin, None]:
         """The client's augmented Lagrangian, waiting for its noise."""
-        sub = self.sub_problem(told, client)
+        sub = self.network.sub_problem(told, client.weights, client.dual, self.penalty)
         return perturbed_minimum(self.objective, self.row_norm, client.weights, sub.curvature, sub.pull, batches), None
 
-    @property
-    def least_curvature(self) -> float:
-        """That of the client with fewest neighbors."""
-        return self.penalty * self.network.least_share
+    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
+        """That of noise in the objective."""
+        return self.noise.sensitivity(batch_sizes)
+
+    def jacobian(self, batch_sizes: Any) -> float:
+        """What a release costs beside the size of its noise."""
+        return self.noise.jacobian(batch_sizes)
+
+    def check_solvable(self, records: int, divisors: Any, columns: int) -> None:
+        """Refuse minimizers that float64 cannot find."""
+        self.noise.check_solvable(records, divisors, columns)
 
     def settle(self, told: Neighbors, client: Released, release: Release, kept: None) -> tuple[Released, Array]:
         """The dual step with what was heard; the reply is the release."""
-        return Released(release.value, self.sub_problem(told, client).dual), release.value
+        return Released(
+            release.value, self.network.sub_problem(told, client.weights, client.dual, self.penalty).dual
+        ), release.value
+
+    def merge(self, server: Array, told: Neighbors, replies: Array, previous: Array, present: Array) -> Array:
+        """Everybody's new weights, or their mean."""
+        return self.network.merge(server, replies, previous, present)
+
+    def model(self, server: Array) -> Array:
+        """The mean of all clients."""
+        return self.network.model(server)
+
+    def local_point(self, client: Released) -> PrimalDual:
+        """The released weights and the dual."""
+        return point_of(client.weights, client.dual)
 
 
 @dataclass(frozen=True)

@@ -20,18 +20,19 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple
 
+from fedspd.algorithms.base import PrimalDual
 from fedspd.algorithms.card import HIDDEN, ONE_GD, PURE_ROUNDS, Card, Printed
 from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.exactness import bounded_pull, enlarged, influence, require_solvable
 from fedspd.algorithms.parts.grids import OCTAVES, square
 from fedspd.algorithms.parts.needed import needed_rounds
-from fedspd.algorithms.parts.network import Neighbors, OnNetwork, make_network
+from fedspd.algorithms.parts.network import Neighbors, Network, make_network, point_of
 from fedspd.algorithms.parts.objective_noise import strength
 from fedspd.algorithms.parts.rules import Wishes, exact_steps
 from fedspd.errors import InputError
 from fedspd.privacy.sensitivity import RECORD_MOVES
-from fedspd.problem import minimize
+from fedspd.problem import Objective, check_exact, minimize
 from fedspd.typing import Array, Batches, Private, Query, Release
 
 
@@ -44,16 +45,24 @@ class Perturbed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DDPADMMPrimal(OnNetwork):
+class DDPADMMPrimal:
     """Exact ADMM with noise on the minimizer."""
 
+    objective: Objective
+    network: Network
+    penalty: float  # 2 η V̄
     row_norm: float | None  # every feature row is at most this long; None: as published
 
+    relation = "replace-one"
+    exact = True
+    releases = 1
+    local_steps = 1
+    keeps_replies = True
     law = "laplace"
 
     def __post_init__(self) -> None:
         """Check that sub-problems are solved exactly, and that the published sensitivity is finite."""
-        super().__post_init__()
+        check_exact(self.objective)
         if self.row_norm is None and strength(self.objective) == 0:
             raise InputError(
                 "ddp-admm-pvp-published divides its noise by the regularizer's strength, got none; set "
@@ -72,10 +81,14 @@ class DDPADMMPrimal(OnNetwork):
         own = zeros if self.row_norm is not None else Private(zeros)
         return self.network.start(zeros), Perturbed(zeros, zeros, own), zeros
 
+    def broadcast(self, server: Array, round: Any) -> Neighbors:
+        """Everybody's last weights, as the network has it."""
+        return self.network.tell(server, self.penalty)
+
     def query(self, told: Neighbors, client: Perturbed, batches: Batches) -> tuple[Query, Private[Any] | None]:
         """The minimizer of the client's augmented Lagrangian."""
         own = client.own.value if self.row_norm is None else client.weights
-        sub = self.sub_problem(told, client, own)
+        sub = self.network.sub_problem(told, client.weights, client.dual, self.penalty, own)
         records = batches.features[:, 0, ...], batches.labels[:, 0, ...], batches.divisors
         pull, goal = sub.pull, influence(self.objective, self.row_norm, batches.divisors)
         if self.row_norm is not None:
@@ -104,7 +117,21 @@ class DDPADMMPrimal(OnNetwork):
     ) -> tuple[Perturbed, Array]:
         """The dual step with what was heard; the reply is the release."""
         own = release.value if kept is None else kept
-        return Perturbed(release.value, self.sub_problem(told, client, client.weights).dual, own), release.value
+        return Perturbed(
+            release.value, self.network.sub_problem(told, client.weights, client.dual, self.penalty).dual, own
+        ), release.value
+
+    def merge(self, server: Array, told: Neighbors, replies: Array, previous: Array, present: Array) -> Array:
+        """Everybody's new weights, or their mean."""
+        return self.network.merge(server, replies, previous, present)
+
+    def model(self, server: Array) -> Array:
+        """The mean of all clients."""
+        return self.network.model(server)
+
+    def local_point(self, client: Perturbed) -> PrimalDual:
+        """The released weights and the dual."""
+        return point_of(client.weights, client.dual)
 
 
 @dataclass(frozen=True)

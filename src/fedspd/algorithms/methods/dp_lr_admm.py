@@ -23,17 +23,18 @@ from dataclasses import dataclass
 from math import exp, inf
 from typing import Any, NamedTuple
 
+from fedspd.algorithms.base import PrimalDual
 from fedspd.algorithms.card import A_TOTAL, ONE_GD, SMOOTH, Card, Printed
 from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.exactness import bounded_pull, enlarged, influence, require_solvable
 from fedspd.algorithms.parts.grids import OCTAVES
-from fedspd.algorithms.parts.network import Neighbors, OnNetwork, make_network
+from fedspd.algorithms.parts.network import Neighbors, Network, make_network, point_of
 from fedspd.algorithms.parts.objective_noise import strength
 from fedspd.algorithms.parts.rules import Wishes, exact_steps
 from fedspd.errors import InputError
 from fedspd.privacy.sensitivity import RECORD_MOVES
-from fedspd.problem import FlippedLabels, Objective, Softmax, minimize
+from fedspd.problem import FlippedLabels, Objective, Softmax, check_exact, minimize
 from fedspd.reading import setting
 from fedspd.typing import Array, Batches, Query, Release
 
@@ -48,17 +49,29 @@ class Tilted(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DPLRADMM(OnNetwork):
+class DPLRADMM:
     """Exact ADMM on flipped labels, with noise drawn once in the objective and anew on every minimizer.
 
     The loss of its objective is corrected for flipped labels.
     """
 
+    objective: Objective
+    network: Network
+    penalty: float  # 2 η V̄
     row_norm: float  # every feature row is at most this long
     tilting: float = 1.0  # τ
 
+    relation = "replace-one"
+    exact = True
+    releases = 1
+    local_steps = 1
+    keeps_replies = True
     law = "gaussian"
     more_draws = 1
+
+    def __post_init__(self) -> None:
+        """Check that sub-problems are solved exactly."""
+        check_exact(self.objective)
 
     @property
     def guarantee(self) -> str:
@@ -74,6 +87,10 @@ class DPLRADMM(OnNetwork):
         """All zero: public."""
         return self.network.start(zeros), Tilted(zeros, zeros, zeros, zeros[:, :1, :1]), zeros
 
+    def broadcast(self, server: Array, round: Any) -> Neighbors:
+        """Everybody's last weights, as the network has it."""
+        return self.network.tell(server, self.penalty)
+
     def stir(self, client: Tilted, draws: Array) -> tuple[Tilted, Array]:
         """The first draw of the first round is kept for good."""
         tilt = client.begun * client.tilt + (1 - client.begun) * draws[:, 1, ...]
@@ -82,7 +99,7 @@ class DPLRADMM(OnNetwork):
     def query(self, told: Neighbors, client: Tilted, batches: Batches) -> tuple[Query, None]:
         """The minimizer of the client's tilted augmented Lagrangian."""
         goal = influence(self.objective, self.row_norm, batches.divisors)
-        sub = self.sub_problem(told, client)
+        sub = self.network.sub_problem(told, client.weights, client.dual, self.penalty)
         pull = sub.pull - self.tilting * goal[:, None, None] * client.tilt
         pull = bounded_pull(self.objective, self.row_norm, sub.curvature, pull, batches)
         records = batches.features[:, 0, ...], batches.labels[:, 0, ...], batches.divisors
@@ -104,7 +121,21 @@ class DPLRADMM(OnNetwork):
 
     def settle(self, told: Neighbors, client: Tilted, release: Release, kept: None) -> tuple[Tilted, Array]:
         """The dual step with what was heard; the reply is the release."""
-        return client._replace(weights=release.value, dual=self.sub_problem(told, client).dual), release.value
+        return client._replace(
+            weights=release.value, dual=self.network.sub_problem(told, client.weights, client.dual, self.penalty).dual
+        ), release.value
+
+    def merge(self, server: Array, told: Neighbors, replies: Array, previous: Array, present: Array) -> Array:
+        """Everybody's new weights, or their mean."""
+        return self.network.merge(server, replies, previous, present)
+
+    def model(self, server: Array) -> Array:
+        """The mean of all clients."""
+        return self.network.model(server)
+
+    def local_point(self, client: Tilted) -> PrimalDual:
+        """The released weights and the dual."""
+        return point_of(client.weights, client.dual)
 
 
 @dataclass(frozen=True)

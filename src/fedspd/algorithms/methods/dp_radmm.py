@@ -20,13 +20,15 @@ Claimed here: **proved** without that condition, $2G/(ms) + \ln(1 + L/(m(\mu + 2
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from fedspd.algorithms.base import PrimalDual
 from fedspd.algorithms.card import ONE_GD, PURE_ROUNDS, SMOOTH, Card, Printed
 from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.grids import OCTAVES
-from fedspd.algorithms.parts.network import Neighbors, OnNetwork, SubProblem, make_network
-from fedspd.algorithms.parts.objective_noise import NoiseInObjective, perturbed_minimum
+from fedspd.algorithms.parts.network import Neighbors, Network, SubProblem, make_network, point_of
+from fedspd.algorithms.parts.objective_noise import TWO_RECORDS, ObjectiveNoise, perturbed_minimum
 from fedspd.algorithms.parts.rules import Wishes, counts, exact_steps
+from fedspd.problem import Objective, check_exact
 from fedspd.typing import Argmin, Array, Batches, Release
 
 
@@ -39,39 +41,83 @@ class Recycled(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DPRADMM(NoiseInObjective, OnNetwork):
+class DPRADMM:
     """Exact ADMM every odd round, a step that reuses it every even one."""
 
+    objective: Objective
+    network: Network
+    penalty: float  # 2 η V̄
     inverse_step: float  # γ
-    row_norm: float
+    row_norm: float  # every feature row is at most this long
+
+    relation = "replace-one"
+    exact = True
+    releases = 1
+    local_steps = 1
+    keeps_replies = True
+    law = "laplace"
+    directions = TWO_RECORDS
+
+    def __post_init__(self) -> None:
+        """Check that sub-problems are solved exactly."""
+        check_exact(self.objective)
+
+    @property
+    def noise(self) -> ObjectiveNoise:
+        """What the noise in the objective may claim."""
+        return ObjectiveNoise(self.objective, self.row_norm, self.penalty * self.network.least_share)
+
+    @property
+    def guarantee(self) -> str:
+        """That of the noise."""
+        return self.noise.guarantee
 
     def start(self, zeros: Array) -> tuple[Array, Recycled, Array]:
         """All zero: public."""
         return self.network.start(zeros), Recycled(zeros, zeros, zeros), zeros
 
+    def broadcast(self, server: Array, round: Any) -> Neighbors:
+        """Everybody's last weights, as the network has it."""
+        return self.network.tell(server, self.penalty)
+
     def query(self, told: Neighbors, client: Recycled, batches: Batches) -> tuple[Argmin, None]:
         """The client's augmented Lagrangian, waiting for its noise."""
-        sub = self.sub_problem(told, client)
+        sub = self.network.sub_problem(told, client.weights, client.dual, self.penalty)
         return perturbed_minimum(self.objective, self.row_norm, client.weights, sub.curvature, sub.pull, batches), None
 
     def recycle(self, told: Neighbors, client: Recycled) -> tuple[Recycled, Array]:
         """An even round: one step along the slope that the round before has revealed."""
-        sub = self.sub_problem(told, client)
+        sub = self.network.sub_problem(told, client.weights, client.dual, self.penalty)
         slope = client.slope + 2 * sub.dual + sub.apart
         return _carried(sub, client.weights - slope / (sub.curvature + self.inverse_step))
 
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
         """That of noise in the objective, and zero in even rounds."""
-        return round % 2 * super().sensitivity(round, batch_sizes)
+        return round % 2 * self.noise.sensitivity(batch_sizes)
 
-    @property
-    def least_curvature(self) -> float:
-        """That of the client with fewest neighbors."""
-        return self.penalty * self.network.least_share
+    def jacobian(self, batch_sizes: Any) -> float:
+        """What a release costs beside the size of its noise."""
+        return self.noise.jacobian(batch_sizes)
+
+    def check_solvable(self, records: int, divisors: Any, columns: int) -> None:
+        """Refuse minimizers that float64 cannot find."""
+        self.noise.check_solvable(records, divisors, columns)
 
     def settle(self, told: Neighbors, client: Recycled, release: Release, kept: None) -> tuple[Recycled, Array]:
         """The dual step with what was heard, and the slope; the reply is the release."""
-        return _carried(self.sub_problem(told, client), release.value)
+        return _carried(self.network.sub_problem(told, client.weights, client.dual, self.penalty), release.value)
+
+    def merge(self, server: Array, told: Neighbors, replies: Array, previous: Array, present: Array) -> Array:
+        """Everybody's new weights, or their mean."""
+        return self.network.merge(server, replies, previous, present)
+
+    def model(self, server: Array) -> Array:
+        """The mean of all clients."""
+        return self.network.model(server)
+
+    def local_point(self, client: Recycled) -> PrimalDual:
+        """The released weights and the dual."""
+        return point_of(client.weights, client.dual)
 
 
 def _carried(sub: SubProblem, weights: Array) -> tuple[Recycled, Array]:

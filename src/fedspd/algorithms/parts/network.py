@@ -13,7 +13,6 @@ from fedspd.algorithms.base import PrimalDual, mean_of_latest
 from fedspd.algorithms.method import Public
 from fedspd.algorithms.parts.topology import Topology, make_topology
 from fedspd.errors import InputError
-from fedspd.problem import Objective, check_exact
 from fedspd.typing import Array, PerClient, array_namespace
 
 
@@ -31,6 +30,15 @@ class Heard(NamedTuple):
     total: Any  # Σ_j f_j over the neighbors
     degree: Any  # V_i
     edge: Any  # η
+
+
+class SubProblem(NamedTuple):
+    r"""A client's $2\lambda_i^\top f + \eta\sum_j\|f - \frac12(f_i + f_j)\|^2$ as $\frac\mu2\|f\|^2 - p^\top f$."""
+
+    curvature: Any  # μ = 2 η V_i
+    pull: Any  # p = η Σ_j (f_i + f_j) - 2 λ_i
+    dual: Any  # λ_i, after the step that what was heard asks for
+    apart: Any  # η Σ_j (f_i - f_j)
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,22 @@ class Network:
             return Heard(self.clients * told.weights - own, told.degrees, edge)
         return Heard(told.weights.rows, told.degrees.rows, edge)
 
+    def sub_problem(self, told: Neighbors, weights: Array, dual: Array, penalty: Any, own: Any = None) -> SubProblem:
+        r"""After the dual step $\lambda_i + \frac\eta2\sum_j (f_i - f_j)$, of weights as they were released.
+
+        Args:
+            told: what was heard.
+            weights: what the clients released last.
+            dual: theirs, before the step.
+            penalty: 2 η V̄ of the dual step.
+            own: what a client puts in the middle for itself; absent: what it released.
+        """
+        heard = self.listen(told, weights)
+        away = heard.degree * weights - heard.total
+        moved = dual + penalty / (4 * self.mean_degree) * away
+        pull = heard.edge * (heard.degree * (weights if own is None else own) + heard.total) - 2 * moved
+        return SubProblem(2 * heard.edge * heard.degree, pull, moved, heard.edge * away)
+
     def merge(self, server: Array, replies: Array, previous: Array, present: Array) -> Array:
         """The new mean, or everybody's new weights."""
         if self.topology is None:
@@ -96,62 +120,6 @@ def make_network(public: Public, topology: str, edge_probability: float) -> Netw
     return Network(clients, make_topology(topology, clients, edge_probability, public.graphs))
 
 
-class SubProblem(NamedTuple):
-    r"""A client's $2\lambda_i^\top f + \eta\sum_j\|f - \frac12(f_i + f_j)\|^2$ as $\frac\mu2\|f\|^2 - p^\top f$."""
-
-    curvature: Any  # μ = 2 η V_i
-    pull: Any  # p = η Σ_j (f_i + f_j) - 2 λ_i
-    dual: Any  # λ_i, after the step that what was heard asks for
-    apart: Any  # η Σ_j (f_i - f_j)
-
-
-@dataclass(frozen=True)
-class OnNetwork:
-    """What ADMM methods with exact sub-problems on a network share: all but the way that noise takes.
-
-    Clients carry at least `weights`, which they released last, and `dual`.
-    """
-
-    objective: Objective
-    network: Network
-    penalty: float  # 2 η V̄; of the dual step, where that of the primal one grows
-
-    relation = "replace-one"
-    exact = True
-    releases = 1
-    local_steps = 1
-    keeps_replies = True
-
-    def __post_init__(self) -> None:
-        """Check that sub-problems are solved exactly."""
-        check_exact(self.objective)
-
-    def broadcast(self, server: Array, round: Any) -> Any:
-        """Everybody's last weights, as the network has it."""
-        return self.network.tell(server, self.penalty)
-
-    def sub_problem(self, told: Neighbors, client: Any, own: Any = None) -> SubProblem:
-        r"""After the dual step $\lambda_i + \frac\eta2\sum_j (f_i - f_j)$, of weights as they were released.
-
-        Args:
-            told: what was heard.
-            client: the states of stacked clients.
-            own: what a client puts in the middle for itself; absent: what it released.
-        """
-        heard, weights = self.network.listen(told, client.weights), client.weights
-        away = heard.degree * weights - heard.total
-        dual = client.dual + self.penalty / (4 * self.network.mean_degree) * away
-        pull = heard.edge * (heard.degree * (weights if own is None else own) + heard.total) - 2 * dual
-        return SubProblem(2 * heard.edge * heard.degree, pull, dual, heard.edge * away)
-
-    def merge(self, server: Array, told: Any, replies: Array, previous: Array, present: Array) -> Array:
-        """Everybody's new weights, or their mean."""
-        return self.network.merge(server, replies, previous, present)
-
-    def model(self, server: Array) -> Array:
-        """The mean of all clients."""
-        return self.network.model(server)
-
-    def local_point(self, client: Any) -> PrimalDual:
-        """The released weights and the dual, in the sign and size of the paper's augmented Lagrangian."""
-        return PrimalDual(client.weights, -2 * client.dual)
+def point_of(weights: Array, dual: Array) -> PrimalDual:
+    """Released weights and dual, in the sign and size of the paper's augmented Lagrangian."""
+    return PrimalDual(weights, -2 * dual)

@@ -10,6 +10,7 @@ positive and at most $L/m$ to the second derivative, and that ratio is between $
 $a = L/(m\mu')$, $\mu'$ the curvature without the records (`docs/privacy.md`).
 """
 
+from dataclasses import dataclass
 from math import inf, log
 from typing import Any
 
@@ -68,34 +69,28 @@ def strength(objective: Objective) -> float:
     return objective.regularizer.strength if isinstance(objective.regularizer, SquaredL2) else 0.0
 
 
-class NoiseInObjective:
-    """What methods claim whose noise is in their objective; mixed into those that have these numbers."""
+@dataclass(frozen=True)
+class ObjectiveNoise:
+    """What a method may claim whose noise is in its objective, from public numbers."""
 
     objective: Objective
     row_norm: float  # every feature row is at most this long
-
-    law = "laplace"
-    directions = TWO_RECORDS
+    curvature: float  # of the sub-problems, the least over all clients and rounds, without the regularizer's
 
     @property
     def guarantee(self) -> str:
         """Without clipping or bounded slopes nothing is bounded."""
         return "proved" if self.objective.gradient_bound(self.row_norm) < inf else "none"
 
-    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
+    def sensitivity(self, batch_sizes: Any) -> Any:
         """How far apart the noises are under which neighboring shards release the same."""
         return RECORD_MOVES["replace-one"] * self.objective.gradient_bound(self.row_norm) / batch_sizes
 
-    @property
-    def least_curvature(self) -> float:
-        """Of the sub-problems, over all clients and rounds, without the regularizer's."""
-        raise NotImplementedError
-
     def jacobian(self, batch_sizes: Any) -> float:
         """What a release costs beside the size of its noise, at most."""
-        return determinant_loss(self.objective, self.row_norm, float(min(batch_sizes)), self.least_curvature)
+        return determinant_loss(self.objective, self.row_norm, float(min(batch_sizes)), self.curvature)
 
     def check_solvable(self, records: int, divisors: Any, columns: int) -> None:
         """Refuse minimizers that float64 cannot find."""
-        curvature = self.least_curvature + strength(self.objective)
+        curvature = self.curvature + strength(self.objective)
         require_solvable(self.objective, self.row_norm, curvature, records, divisors, columns)
