@@ -42,7 +42,7 @@ from tests.algorithms.test_ftrl import banded, differences
 from tests.algorithms.test_ftrl import method as ftrl
 from tests.algorithms.test_objective_noise import DeterminantForgotten, HalfTheSensitivity, OneShot, worst_loss
 from tests.privacy.accounting.test_accounting_tight import two_pairs_apart
-from tests.support.algorithms.contract_methods import small_run, whole_shard
+from tests.support.algorithms.contract_methods import small_run, small_shards, whole_shard
 from tests.support.ledger.crashes import Order, kill_workers, prepare, violations
 from tests.support.planted_twins import (
     AbsoluteGoal,
@@ -140,11 +140,11 @@ def worst_replay(algorithm: Any, twice: bool = False, joined: int = BATCH) -> tu
 def more_is_counted_on(directions: int, times: int) -> bool:
     """Whether a run refuses a plan that counts on so many directions, and so many times the weights there are."""
     algorithm = DDPADMMDual(OBJECTIVE, Network(5), 0.3, 1.0)
-    run = small_run(algorithm, None)
-    draws = whole_shard(algorithm, np.asarray(run.shards.sizes))
-    draws = replace(draws, directions=directions, dimension=times * run.matrix[0] * run.matrix[1])
+    shards, _ = small_shards()
+    sizes, weights = np.asarray(shards.sizes), 2 * shards.features.shape[1]
+    draws = replace(whole_shard(algorithm, sizes), directions=directions, dimension=times * weights)
     try:
-        simulate(small_run(algorithm, plan_proved(4.0, 1e-5, draws, np.asarray(run.shards.sizes), 2)))
+        simulate(small_run(algorithm, plan_proved(4.0, 1e-5, draws, sizes, 2)))
     except RuntimeError:
         return True
     return False
@@ -153,7 +153,7 @@ def more_is_counted_on(directions: int, times: int) -> bool:
 def determinant_is_left_out(counted: float) -> bool:
     """Whether the engine refuses a plan that counts so much of the determinant of noise on the dual."""
     algorithm = DDPADMMDual(OBJECTIVE, Network(5), 0.3, 1.0)
-    sizes = np.asarray(small_run(algorithm, None).shards.sizes)
+    sizes = np.asarray(small_shards()[0].sizes)
     sampling = whole_shard(algorithm, sizes)
     plan = plan_proved(2.0, 1e-5, replace(sampling, jacobian=counted * sampling.jacobian), sizes, 2)
     try:
@@ -210,7 +210,7 @@ def positions_are_undercharged(contraction: float) -> bool:
 
 def contraction_is_refused(algorithm: Any, contraction: float) -> bool:
     """Whether a run refuses a plan that counts on so much contraction."""
-    sizes = np.asarray(small_run(algorithm, None).shards.sizes)
+    sizes = np.asarray(small_shards()[0].sizes)
     plan = plan_proved(2.0, 1e-5, RecordSampling(WHOLE_SHARD, None, algorithm.local_steps, contraction), sizes, 2)
     try:
         small_run(algorithm, plan)

@@ -33,7 +33,7 @@ from fedspd.algorithms.methods.private_admm import PrivateADMM
 from fedspd.algorithms.methods.ps_admm import PSADMM
 from fedspd.algorithms.parts.network import Network
 from fedspd.algorithms.parts.step_sizes import Constant, Geometric, Schedule, SquareRoot
-from fedspd.data import Holdings
+from fedspd.data import Holdings, Shards, Table
 from fedspd.engine import Simulation
 from fedspd.privacy import WHOLE_SHARD, RecordSampling
 from fedspd.problem import (
@@ -210,8 +210,13 @@ def whole_shard(algorithm: Any, sizes: np.ndarray) -> RecordSampling:
     return RecordSampling(WHOLE_SHARD, law=law, jacobian=jacobian, blocks=blocks)
 
 
-def small_run(algorithm: Any, plan: Any, rounds: int = 2) -> Simulation:
-    """Whole shards of unequal size, rows of norm at most 1, everybody takes part."""
+def small_shards() -> tuple[Shards, Table]:
+    """Whole shards of unequal size, rows of norm at most 1."""
     shards, table = small_problem(seed=3, clients=5)
-    shards = replace(shards, features=shards.features / np.linalg.norm(shards.features, axis=1).max())
+    return replace(shards, features=shards.features / np.linalg.norm(shards.features, axis=1).max()), table
+
+
+def small_run(algorithm: Any, plan: Any, rounds: int = 2) -> Simulation:
+    """On these shards, everybody takes part."""
+    shards, table = small_shards()
     return Simulation(shards, table, algorithm, plan, None, 5, rounds, seed=0)
