@@ -368,8 +368,8 @@ CHECKS: dict[str, tuple[Callable[[], bool], Callable[[], bool]]] = {
         lambda: worst_replay(primal(UnnoisedMinimizer))[1],
     ),
     "free rounds of DP-RADMM look at records": (
-        lambda: worst_replay(recycled())[0],
-        lambda: worst_replay(recycled(LooksInEvenRounds))[0],
+        lambda: worst_replay(recycled())[1],
+        lambda: worst_replay(recycled(LooksInEvenRounds))[1],
     ),
     "DP-FTRL is charged once for all uses of a record": (
         lambda: uses_are_undercharged(3),
