@@ -18,6 +18,7 @@ from scipy import stats
 from fedspd.algorithms.methods.ddp_admm_dvp import DDPADMMDual
 from fedspd.algorithms.methods.ddp_admm_pvp import DDPADMMPrimal
 from fedspd.algorithms.methods.dp_admm import DPADMM
+from fedspd.algorithms.methods.dp_fedavg import DPFedAvg
 from fedspd.algorithms.methods.dp_radmm import DPRADMM
 from fedspd.algorithms.methods.dp_scaffold import DPSCAFFOLD
 from fedspd.algorithms.methods.dp_sgd import DPSGD
@@ -76,8 +77,8 @@ def sgd(kind: type[DPSGD] = DPSGD, **changes: Any) -> DPSGD:
     return replace(kind(OBJECTIVE, Constant(0.25)), **changes)
 
 
-def fedavg(kind: type[FedAvg] = FedAvg, gamma: float = 0.25) -> FedAvg:
-    return kind(OBJECTIVE, local_steps=5, schedule=Constant(gamma), row_norm=1.0)
+def fedavg(kind: type[DPFedAvg] = DPFedAvg, gamma: float = 0.25) -> DPFedAvg:
+    return kind(FedAvg(OBJECTIVE, 5, Constant(gamma)), 1.0)
 
 
 def admm(kind: type[DPADMM] = DPADMM) -> DPADMM:
@@ -233,7 +234,7 @@ def dealt_by_number(rng: Any, sizes: np.ndarray, steps: int) -> np.ndarray:
     return dealt.reshape(1, -1, steps).swapaxes(1, 2)
 
 
-def is_refused(algorithm: DPSGD) -> bool:
+def is_refused(algorithm: Any) -> bool:
     """Whether a round refuses to be played."""
     server, client, _ = algorithm.start(np.zeros((1, COLUMNS, 2)))
     batches = Shard(np.eye(COLUMNS), np.array([0, 1])).batches(np.array([[0, 1]]))
@@ -313,7 +314,7 @@ CHECKS: dict[str, tuple[Callable[[], bool], Callable[[], bool]]] = {
     ),
     "median clipping is passed off as proved": (
         lambda: is_refused(sgd()),
-        lambda: is_refused(sgd(MedianCalledProved, clipping="median")),
+        lambda: is_refused(MedianCalledProved(sgd())),
     ),
     "DP-FedAvg divides its sensitivity by the local steps": (
         lambda: worst_replay(fedavg())[0],

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from fedspd.algorithms.methods.dp_admm import DPADMM, Huang
+from fedspd.algorithms.methods.dp_fedavg import DPFedAvg
 from fedspd.algorithms.methods.dp_sgd import DPSGD
+from fedspd.algorithms.methods.dp_sgd_published import MedianDPSGD
 from fedspd.algorithms.methods.fedavg import FedAvg
 from fedspd.algorithms.methods.fedpd import FedPD
 from fedspd.algorithms.methods.fedspd import FedSPD
@@ -62,7 +64,8 @@ def assert_agree(run: Simulation, expected: list[plain.Matrix]) -> None:
 @pytest.mark.parametrize("participants", [2, CLIENTS])
 @pytest.mark.parametrize("clipping", ["fixed", "median"])
 def test_dp_sgd_and_its_plain_implementation_agree_on_the_same_draws(clipping: Any, participants: int) -> None:
-    run = simulation(DPSGD(OBJECTIVE, SquareRoot(1 / 0.8), clipping), participants)
+    fixed = DPSGD(OBJECTIVE, SquareRoot(1 / 0.8))
+    run = simulation(fixed if clipping == "fixed" else MedianDPSGD(fixed), participants)
     clip = BOUND if clipping == "fixed" else None
     assert_agree(run, plain.dp_sgd(drawn_rounds(run), COLUMNS, 0.8, clip, EPSILON, DELTA, STRENGTH))
 
@@ -75,7 +78,8 @@ def test_dp_fedavg_and_fedprox_and_their_plain_implementation_agree_on_the_same_
     mu: float, proved: bool, local_steps: int, participants: int
 ) -> None:
     gamma, row_norm = 1.2, 2.0  # γ >= L/2 = 1
-    run = simulation(FedAvg(OBJECTIVE, local_steps, SquareRoot(gamma), mu, row_norm if proved else None), participants)
+    steps = FedAvg(OBJECTIVE, local_steps, SquareRoot(gamma), mu)
+    run = simulation(DPFedAvg(steps, row_norm) if proved else steps, participants)
     rows = run.shards.features * row_norm / np.linalg.norm(run.shards.features, axis=1).max()
     run = replace(run, shards=replace(run.shards, features=rows))
     expected = plain.dp_fedavg(
@@ -117,7 +121,7 @@ def test_sensitivities_are_their_formulas() -> None:
         np.testing.assert_allclose(sgd.sensitivity(4, sizes), moves * BOUND / sizes)
         admm = DPADMM(OBJECTIVE, 3, 0.7, SquareRoot(1.0), relation)
         np.testing.assert_allclose(admm.sensitivity(4, sizes), moves * BOUND / (sizes * 2.7))
-        fedprox = FedAvg(OBJECTIVE, 5, SquareRoot(1.0), 0.3, 1.0, relation)
+        fedprox = DPFedAvg(FedAvg(OBJECTIVE, 5, SquareRoot(1.0), 0.3), 1.0, relation)
         np.testing.assert_allclose(fedprox.sensitivity(4, sizes), moves * BOUND / (sizes * 2.3))
     assert FedAvg(OBJECTIVE, 5, SquareRoot(1.0)).sensitivity(4, sizes) == pytest.approx(2 * 5 * BOUND / 2)
     assert FedPD(OBJECTIVE, 3, 0.3, 5, SquareRoot(1.0)).sensitivity(4, sizes) == inf
@@ -139,9 +143,13 @@ def test_conditions_of_the_proof_for_the_last_local_iterate_are_checked_before_t
     changes: dict, message: str
 ) -> None:
     usual = {"objective": OBJECTIVE, "local_steps": 5, "schedule": Constant(0.3), "row_norm": 1.0}
-    assert FedAvg(**usual).guarantee == "proved"
+    assert checked(**usual).guarantee == "proved"
     with pytest.raises(InputError, match=message):
-        FedAvg(**(usual | changes))
+        checked(**(usual | changes))
+
+
+def checked(row_norm: float, crowding: float = 1.0, **numbers: Any) -> DPFedAvg:
+    return DPFedAvg(FedAvg(**numbers), row_norm, crowding=crowding)
 
 
 class Falling:
@@ -153,7 +161,7 @@ class Falling:
 
 def test_no_sensitivity_is_claimed_in_a_round_whose_step_size_the_proof_does_not_cover() -> None:
     """L/2 = 0.5. In round 5 the second batch throws two iterates nine times as far apart as the formula says."""
-    algorithm = FedAvg(Objective(LeastSquares(), Unregularized(), 1.0), 2, Falling(), row_norm=1.0)
+    algorithm = DPFedAvg(FedAvg(Objective(LeastSquares(), Unregularized(), 1.0), 2, Falling()), 1.0)
     rows = np.concatenate([np.zeros((20, 1)), np.ones((20, 1))])
     shard = Shard(rows, np.zeros(40, int)).with_record(0, np.ones(1), 5)
     neighbor, still = shard.with_record(0, np.ones(1), -5), np.zeros((5, 1, 1))

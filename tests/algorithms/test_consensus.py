@@ -10,6 +10,7 @@ import pytest
 
 from fedspd.algorithms.methods.ddp_admm_dvp import DDPADMMDual
 from fedspd.algorithms.methods.ddp_admm_pvp import DDPADMMPrimal
+from fedspd.algorithms.methods.ddp_admm_pvp_published import DDPADMMPrimalPublished
 from fedspd.algorithms.methods.dp_aadmm import DPAADMM
 from fedspd.algorithms.methods.dp_lr_admm import DPLRADMM
 from fedspd.algorithms.methods.dp_madmm import DPMADMM
@@ -55,7 +56,7 @@ def graph(name: str, clients: int = CLIENTS) -> Topology:
 METHODS: dict[str, Callable[[Objective, Network, float], Any]] = {
     "DVP": lambda objective, network, penalty: DDPADMMDual(objective, network, penalty, ROW_NORM),
     "PVP": lambda objective, network, penalty: DDPADMMPrimal(objective, network, penalty, ROW_NORM),
-    "PVP as published": lambda objective, network, penalty: DDPADMMPrimal(objective, network, penalty, None),
+    "PVP as published": lambda objective, network, penalty: DDPADMMPrimalPublished(objective, network, penalty),
     "MADMM": lambda objective, network, penalty: DPMADMM(
         objective, network, penalty, Geometric(penalty, GROWTH), ROW_NORM
     ),
@@ -202,7 +203,7 @@ def watched(algorithm: Any, left: list[np.ndarray]) -> Any:
 EXACT: dict[str, Callable[[float], Any]] = {
     "DVP": lambda penalty: DDPADMMDual(SMOOTH, Network(CLIENTS), penalty, ROW_NORM),
     "PVP": lambda penalty: DDPADMMPrimal(SMOOTH, Network(CLIENTS), penalty, ROW_NORM),
-    "PVP as published": lambda penalty: DDPADMMPrimal(SMOOTH, Network(CLIENTS), penalty, None),
+    "PVP as published": lambda penalty: DDPADMMPrimalPublished(SMOOTH, Network(CLIENTS), penalty),
     "MADMM": lambda penalty: DPMADMM(SMOOTH, Network(CLIENTS), penalty, Geometric(penalty, 1.1), ROW_NORM),
     "RADMM": lambda penalty: DPRADMM(SMOOTH, Network(CLIENTS), penalty, 1.0, ROW_NORM),
     "LR-ADMM": lambda penalty: DPLRADMM(replace(SMOOTH, loss=FlippedLabels(0.3)), Network(CLIENTS), penalty, ROW_NORM),

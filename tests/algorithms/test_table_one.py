@@ -9,6 +9,7 @@ import pytest
 
 from fedspd.algorithms.methods.ddp_admm_dvp import DDPADMMDual
 from fedspd.algorithms.methods.ddp_admm_pvp import DDPADMMPrimal
+from fedspd.algorithms.methods.ddp_admm_pvp_published import DDPADMMPrimalPublished
 from fedspd.algorithms.methods.dp_aadmm import DPAADMM
 from fedspd.algorithms.methods.dp_admm import DPADMM
 from fedspd.algorithms.methods.dp_lr_admm import DPLRADMM
@@ -102,7 +103,9 @@ def test_dvp_and_its_plain_implementation_agree_on_the_same_draws() -> None:
 @pytest.mark.parametrize("hidden", [True, False])
 def test_pvp_and_its_plain_implementation_agree_on_the_same_draws(hidden: bool) -> None:
     epsilon = 200.0 if hidden else EPSILON  # as published the noise is (ρ + 2ηV)/ρ = 31 times as large
-    models, rounds = played(simulation(DDPADMMPrimal(SMOOTH, STAR, PENALTY, None if hidden else ROW_NORM), epsilon))
+    released = DDPADMMPrimal(SMOOTH, STAR, PENALTY, ROW_NORM)
+    method = DDPADMMPrimalPublished(SMOOTH, STAR, PENALTY) if hidden else released
+    models, rounds = played(simulation(method, epsilon))
     assert_agree(models, plain.pvp(rounds, EVERYBODY, SHAPE, ETA, STRENGTH, BOUND, epsilon, hidden), 1e-8)
 
 
@@ -173,7 +176,7 @@ UNFLIPPED = replace(OPEN, loss=FlippedLabels(0.0))
 REACHES: dict[str, tuple[Any, dict[str, Any]]] = {
     "DVP": (DDPADMMDual(OPEN, STAR, 0.3, ROW_NORM), {}),
     "PVP": (DDPADMMPrimal(OPEN, STAR, 0.3, ROW_NORM), {}),
-    "PVP as published": (DDPADMMPrimal(OPEN, STAR, 0.3, None), {}),
+    "PVP as published": (DDPADMMPrimalPublished(OPEN, STAR, 0.3), {}),
     "MADMM of mild growth": (DPMADMM(OPEN, STAR, 0.3, Geometric(0.3, 1.01), ROW_NORM), {}),
     "RADMM": (DPRADMM(OPEN, STAR, 0.3, 1.0, ROW_NORM), {}),
     "LR-ADMM": (DPLRADMM(UNFLIPPED, STAR, 0.3, ROW_NORM, tilting=0.0), {}),

@@ -8,6 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from fedspd.algorithms.methods.dp_admm import DPADMM
+from fedspd.algorithms.methods.dp_fedavg import DPFedAvg
 from fedspd.algorithms.methods.dp_sgd import DPSGD
 from fedspd.algorithms.methods.fedavg import FedAvg
 from fedspd.algorithms.methods.fedspd import FedSPD
@@ -155,7 +156,7 @@ def free_counts(request: pytest.FixtureRequest) -> Counts:
 METHODS = {
     "fedspd": FedSPD(Objective(Softmax(2), L1(0.01), 0.5), CLIENTS, 0.5, 1, 2.0, 1.0),
     "dp-sgd": DPSGD(Objective(Softmax(2), L1(0.01), 0.5), Constant(2.0)),
-    "dp-fedavg": FedAvg(Objective(Softmax(2), L1(0.01), 0.5), 1, Constant(2.0), row_norm=1.0),
+    "dp-fedavg": DPFedAvg(FedAvg(Objective(Softmax(2), L1(0.01), 0.5), 1, Constant(2.0)), 1.0),
     "dp-admm": DPADMM(Objective(Softmax(2), L1(0.01), 0.5), CLIENTS, 0.5, Constant(2.0)),
 }
 

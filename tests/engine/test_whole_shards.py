@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedspd.algorithms.methods.dp_fedavg import DPFedAvg
 from fedspd.algorithms.methods.dp_sgd import DPSGD
 from fedspd.algorithms.methods.fedavg import FedAvg
 from fedspd.algorithms.methods.fedspd import FedSPD
@@ -105,7 +106,7 @@ def test_every_client_of_a_round_is_queried_on_exactly_its_own_records(local_ste
 def test_with_one_step_a_whole_pass_of_fedavg_is_a_step_along_the_mean_gradient_of_the_shard() -> None:
     run = whole(12, 12, 1)
     free = Objective(Softmax(2), L1(0.01), 10.0)
-    averaged = replace(run, algorithm=FedAvg(free, 1, Constant(2.0), row_norm=1.0), rounds=1)
+    averaged = replace(run, algorithm=DPFedAvg(FedAvg(free, 1, Constant(2.0)), 1.0), rounds=1)
     silent = replace(averaged, plan=plan_proved(2.0, 1e-5, RecordSampling(WHOLE_SHARD), run.shards.sizes, 6, 0.0, 1e-9))
     model = simulate(silent).weights
     expected = np.zeros((COLUMNS, 2))

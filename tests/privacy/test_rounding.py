@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from fedspd.algorithms.base import Released, Told
 from fedspd.algorithms.methods.dp_admm import DPADMM
+from fedspd.algorithms.methods.dp_fedavg import DPFedAvg
 from fedspd.algorithms.methods.dp_sgd import DPSGD
 from fedspd.algorithms.methods.fedavg import FedAvg
 from fedspd.algorithms.methods.fedspd import FedSPD
@@ -97,8 +98,8 @@ def query(case: Case, kind: Any) -> np.ndarray:
         "FedSPD own start": lambda: FedSPD(objective, 3, rho, steps, gamma, 1.0, "own"),
         "DPSGD": lambda: DPSGD(objective, Constant(gamma)),
         "DPADMM": lambda: DPADMM(objective, 3, rho, Constant(gamma)),
-        "FedAvg": lambda: FedAvg(objective, steps, Constant(gamma), kind(0.0), 1.0),
-        "FedProx": lambda: FedAvg(objective, steps, Constant(gamma), rho, 1.0),
+        "FedAvg": lambda: DPFedAvg(FedAvg(objective, steps, Constant(gamma), kind(0.0)), 1.0),
+        "FedProx": lambda: DPFedAvg(FedAvg(objective, steps, Constant(gamma), rho), 1.0),
     }[case.method]()
     batches = Batches(features.astype(kind), labels, np.array([case.records], kind))
     center, own, dual = (values.astype(kind) for values in public(case))

@@ -8,9 +8,10 @@ import numpy as np
 from fedspd.algorithms.base import Released
 from fedspd.algorithms.methods.ddp_admm_pvp import DDPADMMPrimal
 from fedspd.algorithms.methods.dp_admm import DPADMM
+from fedspd.algorithms.methods.dp_fedavg import DPFedAvg
 from fedspd.algorithms.methods.dp_radmm import DPRADMM
 from fedspd.algorithms.methods.dp_sgd import DPSGD
-from fedspd.algorithms.methods.fedavg import FedAvg
+from fedspd.algorithms.methods.dp_sgd_published import MedianDPSGD
 from fedspd.algorithms.methods.fedspd import FedSPD
 from fedspd.algorithms.methods.private_admm import PrivateADMM
 from fedspd.problem import minimize
@@ -95,15 +96,15 @@ class HalfTheGradient(DPSGD):
 
 
 @dataclass(frozen=True)
-class DividedByTheSteps(FedAvg):
+class DividedByTheSteps(DPFedAvg):
     """The bound of an average of Q iterates, claimed for the last one."""
 
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
-        return FedAvg.sensitivity(self, round, batch_sizes) / self.local_steps
+        return DPFedAvg.sensitivity(self, round, batch_sizes) / self.local_steps
 
 
 @dataclass(frozen=True)
-class LongSteps(FedAvg):
+class LongSteps(DPFedAvg):
     """Steps longer than 2/L, which nobody checks."""
 
     def _check(self, round: Any) -> None:
@@ -111,7 +112,7 @@ class LongSteps(FedAvg):
 
 
 @dataclass(frozen=True)
-class MedianCalledProved(DPSGD):
+class MedianCalledProved(MedianDPSGD):
     """Clipping to the median of the records' own norms, passed off as proved."""
 
     @property

@@ -14,14 +14,17 @@ from fedspd.algorithms import Method, Public
 from fedspd.algorithms.base import PerturbsObjective
 from fedspd.algorithms.methods.ddp_admm_dvp import DDPADMMDual
 from fedspd.algorithms.methods.ddp_admm_pvp import DDPADMMPrimal
+from fedspd.algorithms.methods.ddp_admm_pvp_published import DDPADMMPrimalPublished
 from fedspd.algorithms.methods.dp_aadmm import DPAADMM
 from fedspd.algorithms.methods.dp_admm import DPADMM
+from fedspd.algorithms.methods.dp_fedavg import DPFedAvg
 from fedspd.algorithms.methods.dp_ftrl import DPFTRL
 from fedspd.algorithms.methods.dp_lr_admm import DPLRADMM
 from fedspd.algorithms.methods.dp_madmm import DPMADMM
 from fedspd.algorithms.methods.dp_radmm import DPRADMM
 from fedspd.algorithms.methods.dp_scaffold import DPSCAFFOLD
 from fedspd.algorithms.methods.dp_sgd import DPSGD
+from fedspd.algorithms.methods.dp_sgd_published import MedianDPSGD
 from fedspd.algorithms.methods.fedavg import FedAvg
 from fedspd.algorithms.methods.fedpd import FedPD
 from fedspd.algorithms.methods.fedspd import FedSPD
@@ -109,16 +112,20 @@ METHODS: dict[str, Callable[[Setting], Any]] = {
     "FedSPD-DP as published": lambda s: FedSPDPublished(
         s.objective, s.clients, s.penalty, s.local_steps, s.schedule
     ),
-    "DP-SGD": lambda s: DPSGD(s.objective, s.schedule, "fixed", s.relation),
-    "DP-SGD with median clipping": lambda s: DPSGD(s.objective, s.schedule, "median", s.relation),
-    "DP-FedAvg": lambda s: FedAvg(s.objective, s.local_steps, s.schedule, 0.0, 1.0, s.relation, s.crowding),
+    "DP-SGD": lambda s: DPSGD(s.objective, s.schedule, s.relation),
+    "DP-SGD with median clipping": lambda s: MedianDPSGD(DPSGD(s.objective, s.schedule)),
+    "DP-FedAvg": lambda s: DPFedAvg(
+        FedAvg(s.objective, s.local_steps, s.schedule), 1.0, s.relation, s.crowding
+    ),
     "DP-FedAvg as published": lambda s: FedAvg(s.objective, s.local_steps, s.schedule),
-    "DP-FedProx": lambda s: FedAvg(s.objective, s.local_steps, s.schedule, s.penalty, 1.0, s.relation, s.crowding),
+    "DP-FedProx": lambda s: DPFedAvg(
+        FedAvg(s.objective, s.local_steps, s.schedule, s.penalty), 1.0, s.relation, s.crowding
+    ),
     "DP-ADMM": lambda s: DPADMM(s.objective, s.clients, s.penalty, s.schedule, s.relation),
     "FedPD": lambda s: FedPD(s.objective, s.clients, s.penalty, s.local_steps, s.schedule),
     "DDP-ADMM with noise on the dual": lambda s: DDPADMMDual(s.smooth, s.star, s.penalty, 1.0),
     "DDP-ADMM with noise on the primal": lambda s: DDPADMMPrimal(s.smooth, s.star, s.penalty, 1.0),
-    "DDP-ADMM with noise on the primal as published": lambda s: DDPADMMPrimal(s.strong, s.star, s.penalty, None),
+    "DDP-ADMM with noise on the primal as published": lambda s: DDPADMMPrimalPublished(s.strong, s.star, s.penalty),
     "DP-MADMM": lambda s: DPMADMM(s.smooth, s.star, s.penalty, Geometric(1.5 * s.penalty, 1.1), 1.0),
     "DP-RADMM": lambda s: DPRADMM(s.smooth, s.star, s.penalty, s.gamma, 1.0),
     "DP-AADMM": lambda s: DPAADMM(s.objective, s.clients, s.penalty, 2),

@@ -56,6 +56,8 @@ RUN: dict[str, Any] = {
     "data.row_norm": 1.0, "problem.clip_norm": 0.5, "algorithm.name": "fedspd", "privacy.epsilon": 1.0,
     "privacy.delta": 1e-5, "run.rounds": 3,
 }  # fmt: skip
+NO_PRIVACY: dict[str, Any] = {"privacy__epsilon": None, "privacy__delta": None}
+"""What a method without privacy does not read, and refuses."""
 FIRST_NODE = 100
 KIND_OF = {request: kind for kind, request in REQUESTS.items()}
 
@@ -77,11 +79,12 @@ class Federation:
         return self.settings_with({})
 
     def settings_with(self, changes: Mapping[str, Any]) -> RunSettings:
-        """The federation's file with some settings changed, by "section.key"."""
+        """The federation's file with some settings changed, by "section.key"; None leaves one out."""
         values: dict[str, Any] = {"site": self.seats}
         for name, value in (self.values | dict(changes)).items():
             section, _, key = name.partition(".")
-            values.setdefault(section, {})[key] = value
+            if value is not None:
+                values.setdefault(section, {})[key] = value
         return parse_federation(values, self.folder)
 
     @property
@@ -169,6 +172,8 @@ def federation(
     **run: Any,
 ) -> Federation:  # fmt: skip
     """Build one; `policy__min_batch` style names change the sites' files by `site`, the run's settings by keywords.
+
+    None leaves a setting of the run out.
 
     Args:
         folder: an empty one.

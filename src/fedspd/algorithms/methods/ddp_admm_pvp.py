@@ -1,47 +1,36 @@
-r"""DDP-ADMM with primal variable perturbation, PVP (Zhang and Zhu 2017, doi 10.1109/TIFS.2016.2607691).
+r"""DDP-ADMM with primal variable perturbation, PVP (Zhang and Zhu 2017, doi 10.1109/TIFS.2016.2607691), with released
+state.
 
 ADMM on a graph with exact sub-problems; the noise is added to the minimizer. All clients, every round:
 
     λ_i <- λ_i + η/2 Σ_j (V_i - V_j)                                  over the neighbors j, of the last V
-    f_i  = argmin F_i(f) + 2 λ_i·f + η Σ_j ‖f - (c_i + V_j)/2‖²       the only access to the records
+    f_i  = argmin F_i(f) + 2 λ_i·f + η Σ_j ‖f - (V_i + V_j)/2‖²       the only access to the records
     V_i  = f_i + b,   b of density ∝ exp(-‖b‖/s)
 
-with $c_i$ the client's own last $f_i$, as published, or its $V_i$. On a star the neighbors are all others. Needs a
-smooth objective.
+The publication has the client's own last $f_i$ in place of $V_i$ (`ddp_admm_pvp_published`). On a star the neighbors
+are all others. Needs a smooth objective.
 
-Released: $V_i$. Kept un-noised as published: $f_i$, hence `Private`.
-Claimed as published: α-DP of one round, $s = 2G/(m\mu\alpha)$ with μ the regularizer's strength; **as published**,
-since the hidden $f_i$ feeds all later rounds. No total.
-Claimed here, with $c_i = V_i$: **proved**, with the sensitivity $2G/(m(\mu + 2\eta V_i))$, which counts the curvature
-of the augmented Lagrangian too; rounds compose as pure releases.
+Released: $V_i$. Claimed as published: α-DP of one round, no total.
+Claimed here: **proved**, with the sensitivity $2G/(m(\mu + 2\eta V_i))$, which counts the curvature of the augmented
+Lagrangian too; rounds compose as pure releases.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
-from fedspd.algorithms.base import PrimalDual
-from fedspd.algorithms.card import HIDDEN, ONE_GD, PURE_ROUNDS, Card, Printed
+from fedspd.algorithms.base import PrimalDual, Released
+from fedspd.algorithms.card import ONE_GD, PURE_ROUNDS, Card, Printed
 from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.exactness import bounded_pull, enlarged, influence, require_solvable
-from fedspd.algorithms.parts.grids import OCTAVES, square
-from fedspd.algorithms.parts.needed import needed_rounds
+from fedspd.algorithms.parts.grids import OCTAVES
 from fedspd.algorithms.parts.network import Neighbors, Network, make_network, point_of
 from fedspd.algorithms.parts.objective_noise import strength
 from fedspd.algorithms.parts.rules import Wishes, exact_steps
-from fedspd.errors import InputError
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective, check_exact, minimize
-from fedspd.typing import Array, Batches, Private, Query, Release
-
-
-class Perturbed(NamedTuple):
-    """What a client carries."""
-
-    weights: Array  # V_i
-    dual: Array  # λ_i
-    own: Any  # where it is hidden, f_i as `Private`; else V_i
+from fedspd.typing import Array, Batches, Query, Release
 
 
 @dataclass(frozen=True)
@@ -51,7 +40,7 @@ class DDPADMMPrimal:
     objective: Objective
     network: Network
     penalty: float  # 2 η V̄
-    row_norm: float | None  # every feature row is at most this long; None: as published
+    row_norm: float  # every feature row is at most this long
 
     relation = "replace-one"
     exact = True
@@ -61,45 +50,33 @@ class DDPADMMPrimal:
     law = "laplace"
 
     def __post_init__(self) -> None:
-        """Check that sub-problems are solved exactly, and that the published sensitivity is finite."""
+        """Check that sub-problems are solved exactly."""
         check_exact(self.objective)
-        if self.row_norm is None and strength(self.objective) == 0:
-            raise InputError(
-                "ddp-admm-pvp-published divides its noise by the regularizer's strength, got none; set "
-                "problem.regularizer = squared-l2."
-            )
 
     @property
     def guarantee(self) -> str:
-        """Proved where nothing is hidden."""
-        if self.row_norm is None:
-            return "as published"
+        """Without clipping or bounded slopes nothing is bounded."""
         return "proved" if self.objective.gradient_bound(self.row_norm) < inf else "none"
 
-    def start(self, zeros: Array) -> tuple[Array, Perturbed, Array]:
+    def start(self, zeros: Array) -> tuple[Array, Released, Array]:
         """All zero: public."""
-        own = zeros if self.row_norm is not None else Private(zeros)
-        return self.network.start(zeros), Perturbed(zeros, zeros, own), zeros
+        return self.network.start(zeros), Released(zeros, zeros), zeros
 
     def broadcast(self, server: Array, round: Any) -> Neighbors:
         """Everybody's last weights, as the network has it."""
         return self.network.tell(server, self.penalty)
 
-    def query(self, told: Neighbors, client: Perturbed, batches: Batches) -> tuple[Query, Private[Any] | None]:
+    def query(self, told: Neighbors, client: Released, batches: Batches) -> tuple[Query, None]:
         """The minimizer of the client's augmented Lagrangian."""
-        own = client.own.value if self.row_norm is None else client.weights
-        sub = self.network.sub_problem(told, client.weights, client.dual, self.penalty, own)
+        sub = self.network.sub_problem(told, client.weights, client.dual, self.penalty)
         records = batches.features[:, 0, ...], batches.labels[:, 0, ...], batches.divisors
-        pull, goal = sub.pull, influence(self.objective, self.row_norm, batches.divisors)
-        if self.row_norm is not None:
-            pull = bounded_pull(self.objective, self.row_norm, sub.curvature, pull, batches)
-        least = minimize(self.objective, own, sub.curvature, pull, *records, goal)
-        return Query(least.weights, least.clipped), Private(least.weights) if self.row_norm is None else None
+        pull = bounded_pull(self.objective, self.row_norm, sub.curvature, sub.pull, batches)
+        goal = influence(self.objective, self.row_norm, batches.divisors)
+        least = minimize(self.objective, client.weights, sub.curvature, pull, *records, goal)
+        return Query(least.weights, least.clipped), None
 
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
-        """How far one record moves the minimizer; as published, as if only the regularizer held it."""
-        if self.row_norm is None:
-            return 2 * self.objective.clip_norm / (batch_sizes * strength(self.objective))
+        """How far one record moves the minimizer."""
         moved = RECORD_MOVES[self.relation] * self.objective.gradient_bound(self.row_norm)
         return enlarged(moved / (batch_sizes * self._curvature))
 
@@ -109,17 +86,12 @@ class DDPADMMPrimal:
 
     def check_solvable(self, records: int, divisors: Any, columns: int) -> None:
         """Refuse minimizers that float64 cannot find."""
-        if self.row_norm is not None:
-            require_solvable(self.objective, self.row_norm, self._curvature, records, divisors, columns)
+        require_solvable(self.objective, self.row_norm, self._curvature, records, divisors, columns)
 
-    def settle(
-        self, told: Neighbors, client: Perturbed, release: Release, kept: Private[Any] | None
-    ) -> tuple[Perturbed, Array]:
+    def settle(self, told: Neighbors, client: Released, release: Release, kept: None) -> tuple[Released, Array]:
         """The dual step with what was heard; the reply is the release."""
-        own = release.value if kept is None else kept
-        return Perturbed(
-            release.value, self.network.sub_problem(told, client.weights, client.dual, self.penalty).dual, own
-        ), release.value
+        sub = self.network.sub_problem(told, client.weights, client.dual, self.penalty)
+        return Released(release.value, sub.dual), release.value
 
     def merge(self, server: Array, told: Neighbors, replies: Array, previous: Array, present: Array) -> Array:
         """Everybody's new weights, or their mean."""
@@ -129,7 +101,7 @@ class DDPADMMPrimal:
         """The mean of all clients."""
         return self.network.model(server)
 
-    def local_point(self, client: Perturbed) -> PrimalDual:
+    def local_point(self, client: Released) -> PrimalDual:
         """The released weights and the dual."""
         return point_of(client.weights, client.dual)
 
@@ -152,21 +124,6 @@ def make(public: Public, settings: Settings) -> Made:
     return Made(algorithm, steps.rounds, steps.participations)
 
 
-@dataclass(frozen=True)
-class PublishedSettings:
-    """What a user may set of the method as published."""
-
-    penalty: float = shared.penalty("penalty 2 eta V of the augmented Lagrangian", needed=True)
-    topology: str = shared.topology()
-    edge_probability: float = shared.edge_probability()
-
-
-def make_published(public: Public, settings: PublishedSettings) -> Made:
-    """With the minimizer carried un-noised."""
-    network = make_network(public, settings.topology, settings.edge_probability)
-    return Made(DDPADMMPrimal(public.objective, network, settings.penalty, None), needed_rounds(public))
-
-
 METHOD = Method(
     name="ddp-admm-pvp",
     card=Card(
@@ -184,24 +141,6 @@ METHOD = Method(
     settings=Settings,
     make=make,
     grid=OCTAVES,
-    needs=Needs(everybody=True, smooth=True),
-    compared={"problem.regularizer": "squared-l2"},
-)
-
-PUBLISHED = Method(
-    name="ddp-admm-pvp-published",
-    card=replace(
-        METHOD.card,
-        title="DDP-ADMM (PVP) as published",
-        proved="",
-        caveat=HIDDEN,
-        private_state="the local minimizer",
-    ),
-    guarantee="as published",
-    kind=DDPADMMPrimal,
-    settings=PublishedSettings,
-    make=make_published,
-    grid=square("algorithm.penalty", (0.1, 1.0, 10.0), "problem.strength", (1.0, 10.0, 100.0)),
     needs=Needs(everybody=True, smooth=True),
     compared={"problem.regularizer": "squared-l2"},
 )

@@ -11,27 +11,22 @@ With μ = 0 this is FedAvg with step size 1/γ, with μ > 0 FedProx. DP-FedAvg (
 the uploads is its, the rest of the method is a **reconstruction**.
 
 Released: $\tilde x_i$; no other state is carried.
-Claimed with sensitivity $2G/(b(\gamma+\mu))$: **proved**. A record is in one batch at most, and later
-steps do not spread a gap, if every batch loss is convex and L-smooth and $\gamma \ge L/2$.
-Claimed with $2QG/\gamma$, a record in every batch, and the total of the FedSPD-DP paper's Theorem 1:
-**as published**.
+Claimed with the sensitivity $2QG/\gamma$, a record in every batch, and the total of the FedSPD-DP paper's Theorem 1:
+**as published**. With a proof: `dp_fedavg`.
 """
 
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple
 
-from fedspd.algorithms.base import PrimalDual, Told, length, mean_of_present
-from fedspd.algorithms.card import A_TOTAL, NO_TOTAL, SEVERAL, Card, Printed
+from fedspd.algorithms.base import PrimalDual, Told, mean_of_present
+from fedspd.algorithms.card import Card
 from fedspd.algorithms.method import Made, Method, Public, Work
 from fedspd.algorithms.parts import settings as shared
-from fedspd.algorithms.parts.grids import DECADES, OCTAVES, square
+from fedspd.algorithms.parts.grids import DECADES, square
 from fedspd.algorithms.parts.needed import needed_rounds
-from fedspd.algorithms.parts.proximal import check_local_steps, proximal_steps
-from fedspd.algorithms.parts.rules import Wishes, gradient_steps
-from fedspd.algorithms.parts.step_sizes import Constant, Schedule, SquareRoot
-from fedspd.privacy.rounding import GradientSum, steps_rounding
-from fedspd.privacy.sensitivity import RECORD_MOVES
+from fedspd.algorithms.parts.proximal import proximal_steps
+from fedspd.algorithms.parts.step_sizes import Constant, Schedule
 from fedspd.problem import Objective
 from fedspd.typing import Array, Batches, Query, Release, array_namespace
 
@@ -50,29 +45,16 @@ class FedAvg:
     local_steps: int  # Q
     schedule: Schedule  # γ
     penalty: float = 0.0  # μ of FedProx
-    row_norm: float | None = None  # every feature row is at most this long; None: no proof is asked for
-    relation: str = "replace-one"
-    crowding: float = 1.0  # most records in a batch over the nominal batch size; above 1 with Poisson sampling
 
+    relation = "replace-one"
     keeps_replies = False
     law = "gaussian"
     exact = False
     releases = 1
 
-    def __post_init__(self) -> None:
-        """Check the conditions of the sensitivity proof, on declared numbers only."""
-        self._check(1)
-
-    def _check(self, round: Any) -> None:
-        if self.row_norm is not None:
-            step = self.schedule.inverse_step(round)
-            check_local_steps(self.objective, self.local_steps, step, self.row_norm, self.crowding)
-
     @property
     def guarantee(self) -> str:
-        """Proved where the conditions of the proof were checked; without any bound on gradients, none."""
-        if self.row_norm is not None:
-            return "proved"
+        """As published at most; without any bound on gradients, none."""
         return "as published" if self.objective.clip_norm < inf else "none"
 
     def start(self, zeros: Array) -> tuple[Array, Local, Array]:
@@ -91,17 +73,8 @@ class FedAvg:
         return Query(steps.last, steps.clipped), None
 
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
-        """Of the last local iterate; as published, as if a record were alone in every batch."""
-        self._check(round)
-        reach = self.schedule.inverse_step(round) + self.penalty
-        if self.row_norm is None:
-            return 2 * self.local_steps * self.objective.clip_norm / reach
-        return RECORD_MOVES[self.relation] * self.objective.gradient_bound(self.row_norm) / (batch_sizes * reach)
-
-    def rounding(self, told: Told, client: Local, batch: GradientSum) -> float:
-        """Of Q proximal steps from the server's weights."""
-        server = length(told.weights)
-        return steps_rounding(batch, self.local_steps, told.inverse_step, self.penalty, server, self.penalty * server)
+        """Of the last local iterate, as if a record were alone in every batch."""
+        return 2 * self.local_steps * self.objective.clip_norm / (self.schedule.inverse_step(round) + self.penalty)
 
     def settle(self, told: Told, client: Local, release: Release, kept: None) -> tuple[Local, Array]:
         """The reply is the release."""
@@ -121,48 +94,10 @@ class FedAvg:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What a user may set of DP-FedAvg."""
-
-    local_steps: int = shared.local_steps()
-    batch_size: int | None = shared.batch_size()
-    sampling: str = shared.proved_sampling()
-    max_batch: int | None = shared.max_batch()
-    inverse_step: float | None = shared.inverse_step()
-    step_scale: float = shared.step_scale(shared.BY_THE_RULE)
-
-
-def work(settings: Settings) -> Work:
-    """Several steps, in batches or on the whole shard."""
-    return Work(settings.local_steps, settings.batch_size, settings.sampling, settings.max_batch)
-
-
-def make(public: Public, settings: Settings) -> Made:
-    """The step size by rule where it is left open."""
-    own = work(settings)
-    steps = gradient_steps(public, own, Wishes(settings.inverse_step, step_scale=settings.step_scale))
-    algorithm = FedAvg(
-        public.objective, own.local_steps, Constant(steps.inverse_step), 0.0, public.declared_norm, own.relation,
-        steps.crowding,
-    )  # fmt: skip
-    return Made(algorithm, steps.rounds, steps.participations, max_batch=steps.max_batch)
-
-
-@dataclass(frozen=True)
 class OpenSettings:
     """What a user may set of FedAvg."""
 
     inverse_step: float = shared.inverse_step("gamma, 1 / step size", needed=True)
-    local_steps: int = shared.local_steps()
-    batch_size: int | None = shared.batch_size()
-    sampling: str = shared.published_sampling()
-
-
-@dataclass(frozen=True)
-class PublishedSettings:
-    """What a user may set of DP-FedAvg as published."""
-
-    inverse_step: float = shared.inverse_step("gamma, 1 / step size of round 1; grows like sqrt(t)", needed=True)
     local_steps: int = shared.local_steps()
     batch_size: int | None = shared.batch_size()
     sampling: str = shared.published_sampling()
@@ -179,15 +114,9 @@ class ProximalSettings:
     sampling: str = shared.published_sampling()
 
 
-def plain_work(settings: OpenSettings | PublishedSettings | ProximalSettings) -> Work:
+def plain_work(settings: OpenSettings | ProximalSettings) -> Work:
     """Several steps, in batches or on the whole shard."""
     return Work(settings.local_steps, settings.batch_size, settings.sampling)
-
-
-def make_published(public: Public, settings: PublishedSettings) -> Made:
-    """With falling steps."""
-    algorithm = FedAvg(public.objective, settings.local_steps, SquareRoot(settings.inverse_step))
-    return Made(algorithm, needed_rounds(public))
 
 
 def make_open(public: Public, settings: OpenSettings) -> Made:
@@ -201,44 +130,6 @@ def make_proximal(public: Public, settings: ProximalSettings) -> Made:
     algorithm = FedAvg(public.objective, settings.local_steps, Constant(settings.inverse_step), settings.penalty)
     return Made(algorithm, needed_rounds(public))
 
-
-METHOD = Method(
-    name="dp-fedavg",
-    card=Card(
-        title="DP-FedAvg",
-        reconstruction=True,
-        citation='Li, Chang, Chi 2020, "Secure federated averaging with differential privacy", MLSP',
-        claimed="(ε, δ)-DP of a round, with the total of the FedSPD-DP paper's Theorem 1.",
-        proved=A_TOTAL,
-        released="the last local iterate",
-        confidence="low: its abstract only",
-        table_1=2,
-        baseline=True,
-        printed=Printed(SEVERAL, "strongly convex, smooth", True, "O(1/(TQ))"),
-    ),
-    guarantee="proved",
-    kind=FedAvg,
-    settings=Settings,
-    make=make,
-    work=work,
-    grid=OCTAVES,
-    # where heavy clients make local losses steep, many local steps must be short ones: their number is a knob too
-    board_grid=square("algorithm.local_steps", (1, 2, 5), "algorithm.step_scale", (1.0, 2.0, 4.0)),
-    deploys=True,
-)
-
-PUBLISHED = Method(
-    name="dp-fedavg-published",
-    card=replace(METHOD.card, title="DP-FedAvg as published", proved="", caveat=NO_TOTAL, rate="O(1/(TQ))"),
-    guarantee="as published",
-    kind=FedAvg,
-    settings=PublishedSettings,
-    make=make_published,
-    work=plain_work,
-    grid=DECADES,
-    compared={"algorithm.batch_size": 10, "algorithm.local_steps": 5},
-    deploys=True,
-)
 
 OPEN = Method(
     name="fedavg",

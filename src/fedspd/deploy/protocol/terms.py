@@ -13,6 +13,7 @@ import numpy as np
 from fedspd.algorithms import METHODS
 from fedspd.assemble import Agreed, agree
 from fedspd.config import Config, parse
+from fedspd.config.sections import DEFAULT_METHOD
 from fedspd.data import Holdings, Schema
 from fedspd.deploy.protocol.identity import NAME as SITE_NAME
 from fedspd.engine.batches import check_batches, nominal_sizes
@@ -68,11 +69,11 @@ class Terms:
     def agreed(self, schema: Schema) -> Agreed[Any]:
         """Method and plan, checked."""
         data, algorithm = self.config.data, self.config.algorithm
-        if not (algorithm.method.deploys and METHODS.is_built_in(algorithm.name)):
-            able = ", ".join(name for name, method in METHODS.items() if method.deploys and METHODS.is_built_in(name))
+        if algorithm.name not in deployed_methods():
             raise InputError(
                 "a deployed run needs a method whose server sends weights alone and whose clients release once a round "
-                f"with noise that can be drawn exactly, got {algorithm.name!r}; use one of {able}, or simulate."
+                f"with noise that can be drawn exactly, got {algorithm.name!r}; use one of "
+                f"{', '.join(deployed_methods())}, or simulate."
             )
         if data.row_norm is None or data.scaling not in ("noisy-moments", "min-max"):
             raise InputError(
@@ -99,6 +100,11 @@ class Terms:
         return nominal_sizes(
             self.holdings, np.array([self.place]), self.config.algorithm.work.batch_size, agreed.algorithm.local_steps
         )
+
+
+def deployed_methods() -> list[str]:
+    """Names of the methods that run between real sites: the package's own, since nobody vouches for others."""
+    return [name for name, method in METHODS.items() if method.deploys and METHODS.is_built_in(name)]
 
 
 def base_name(run: str) -> str:
@@ -164,7 +170,7 @@ def read_terms(text: str) -> Terms:
     """Terms as a server sent them; refuses what does not fit together."""
     try:
         values = json.loads(text)
-        config = parse(values.pop("config"))
+        config = _read_settings(values.pop("config"))
         sizes = tuple(int(size) for size in values.pop("sizes"))
         members = values.pop("members")
         terms = Terms(config=config, sizes=sizes, members=tuple(members), **values)
@@ -179,6 +185,21 @@ def read_terms(text: str) -> Terms:
     if not fits or terms.aggregation not in (PLAIN, SECURE) or not isinstance(terms.draws, int | None):
         raise InputError("expected terms that fit together, got others; update both sides.")
     return terms
+
+
+def _read_settings(values: Any) -> Config:
+    """The settings of the terms. Whose methods are installed here besides the package's own, no refusal tells."""
+    table = values.get("algorithm", {})
+    if isinstance(table, Mapping):
+        name = table.get("name", DEFAULT_METHOD)
+        if not METHODS.is_built_in(name):
+            raise InputError(
+                f"algorithm.name must be one of {', '.join(deployed_methods())}, got {name!r}; update both sides."
+            )
+        for key in table:
+            if key not in METHODS[name].keys | {"name"}:
+                raise InputError(f"algorithm.{key} must be a setting of {name}, got another; update both sides.")
+    return parse(values)
 
 
 def _named(terms: Terms) -> bool:

@@ -6,7 +6,7 @@ import shutil
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from math import inf
 from pathlib import Path
@@ -17,12 +17,11 @@ import tomli_w
 
 from fedspd import config as configuration
 from fedspd.config import Config
-from fedspd.config.sections import SECTIONS
 from fedspd.data import adult_schema, read_schema, schema_text, write_adult_csv
 from fedspd.data.adult import ROWS
 from fedspd.deploy.masks.member import SMALLEST_GROUP
 from fedspd.deploy.protocol.identity import check_name
-from fedspd.deploy.protocol.terms import SECURE
+from fedspd.deploy.protocol.terms import SECURE, settings_between_sites
 from fedspd.deploy.server.settings import parse_federation
 from fedspd.deploy.setup.keys import LOOPBACK, check_host, write_certificates
 from fedspd.deploy.setup.kit import Kit, members_text, write_kit
@@ -31,7 +30,6 @@ from fedspd.errors import InputError
 
 ROUNDS = 10  # few sites hold many records each, and want shorter steps than the rule's five rounds give
 MOST_SITES = 1000
-OF_THE_SCHEMA = ("data.name", "data.columns", "data.log_capital", "data.split")
 WORTH_A_LOOK = ("privacy.epsilon", "privacy.delta", "run.rounds", "run.participants", "run.seed", "algorithm.name")
 HEADER = """# A federation, as its operator runs it: fedspd deploy server federation.toml. Paths are relative to it.
 # Settings of `fedspd settings` may be added before the run begins, but for those that only a simulation has.
@@ -220,14 +218,15 @@ def _federation(plan: SetupPlan, name: str, config: Config, keys: dict[str, str]
 
 def _run_settings(config: Config) -> dict[str, Any]:
     """What a run between sites reads, of the settings that differ from their defaults or are worth a look."""
-    kept: dict[str, Any] = {}
-    for section, keys in config.to_dict().items():
-        plain = asdict(SECTIONS[section]())
-        wanted = {
-            key: value for key, value in keys.items() if value != plain.get(key) or f"{section}.{key}" in WORTH_A_LOOK
+    kept = {
+        section: {
+            key: value
+            for key, value in keys.items()
+            if f"{section}.{key}" in WORTH_A_LOOK or value != config.declared(section)[key].default
         }
-        kept[section] = {key: value for key, value in wanted.items() if f"{section}.{key}" not in OF_THE_SCHEMA}
-    return {section: keys for section, keys in kept.items() if keys and section not in ("partition", "metrics")}
+        for section, keys in settings_between_sites(config).items()
+    }
+    return {section: keys for section, keys in kept.items() if keys}
 
 
 def _records(plan: SetupPlan, folder: Path) -> list[bytes | None]:

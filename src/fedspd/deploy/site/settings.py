@@ -9,15 +9,12 @@ from typing import Any
 
 from fedspd.algorithms import METHODS
 from fedspd.deploy.protocol.identity import check_name
+from fedspd.deploy.protocol.terms import deployed_methods
 from fedspd.errors import InputError
 from fedspd.privacy.ledger import Budget
 from fedspd.reading import parse_section, read_toml, setting
 
-PROVED = tuple(
-    name
-    for name, method in METHODS.items()
-    if method.guarantee == "proved" and method.deploys and METHODS.is_built_in(name)
-)
+PROVED = tuple(name for name in deployed_methods() if METHODS[name].guarantee == "proved")
 
 
 @dataclass(frozen=True)
