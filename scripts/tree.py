@@ -57,7 +57,7 @@ def main() -> None:
 
 def entry(depth: int, name: str, words: str) -> str:
     """One line of the tree."""
-    return f"{'  ' * depth + name:<{WIDTH}}{words}".rstrip()
+    return f"{'  ' * depth + name:<{WIDTH - 1}} {words}".rstrip()
 
 
 if __name__ == "__main__":

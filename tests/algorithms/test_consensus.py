@@ -171,7 +171,7 @@ def slopes_left(algorithm: Any, told: Any, client: Any, batches: Batches, query:
     if isinstance(algorithm, PrivateADMM):
         x = told.weights + (query.value - client.anchor) / (2 * algorithm.relaxation)
         return loss_slope(x) + algorithm.penalty * (x - (2 * told.weights - client.anchor))
-    own = client.own.value if algorithm.row_norm is None else client.weights
+    own = client.own.value if isinstance(algorithm, DDPADMMPrimalPublished) else client.weights
     edge = algorithm.penalty / (2 * (CLIENTS - 1))
     others = CLIENTS * told.weights - client.weights
     dual = client.dual + edge / 2 * ((CLIENTS - 1) * client.weights - others)
@@ -187,8 +187,7 @@ def watched(algorithm: Any, left: list[np.ndarray]) -> Any:
         def query(self, told: Any, client: Any, batches: Batches) -> Any:
             query, kept = super().query(told, client, batches)
             if isinstance(query, Query):
-                if not isinstance(algorithm, DPRADMM):  # it minimizes nothing in even rounds
-                    left.append(slopes_left(algorithm, told, client, batches, query, kept))
+                left.append(slopes_left(algorithm, told, client, batches, query, kept))
                 return query, kept
 
             def under(noise: np.ndarray) -> np.ndarray:

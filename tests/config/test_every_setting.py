@@ -1,6 +1,5 @@
 """No setting is accepted without effect: each of them, changed alone, changes a run or is refused. For every method."""
 
-from dataclasses import fields
 from math import inf
 from typing import Any
 
@@ -90,12 +89,9 @@ def numbers(finished: Run) -> dict[str, Any]:
 
 
 def settings_of(name: str) -> list[str]:
-    general = [
-        f"{section}.{key.name}" for section, kind in SECTIONS.items() if section != "algorithm" for key in fields(kind)
-    ]
-    return [
-        key for key in (*general, *(f"algorithm.{key}" for key in sorted(METHODS[name].keys))) if key not in ELSEWHERE
-    ]
+    config = base_of(name)
+    keys = [f"{section}.{key}" for section in SECTIONS for key in config.declared(section)]
+    return [key for key in keys if key not in ELSEWHERE]
 
 
 def base_of(name: str) -> Config:

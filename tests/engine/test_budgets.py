@@ -139,7 +139,10 @@ def test_half_a_run_leaves_room_for_the_other_half_on_the_same_ledger(tmp_path: 
     [
         ({"data.scaling": "z-score"}, "read from the records without being charged"),
         ({"algorithm.sampling": "with-replacement", "algorithm.batch_size": 10}, "there is no proof for it"),
-        ({"privacy.budget": "round", "privacy.noise_multiplier": 2.0}, "leave one out"),
+        (
+            {"privacy.budget": "round", "privacy.noise_multiplier": 2.0},
+            "needs that privacy.noise_multiplier is left",
+        ),
         ({"privacy.epsilon": float("inf")}, "must be finite"),
         (
             {"algorithm.local_steps": 5, "algorithm.batch_size": 10, "algorithm.inverse_step": 0.1},

@@ -89,7 +89,7 @@ class Summary:
     ))  # fmt: skip
     precision: str = field(
         metadata=_privacy(
-            "`float64`; `float32` for noise and clients' states on JAX, whose normals have compact support: for "
+            "float64; float32 for noise and clients' states on JAX, whose normals have compact support: for "
             "experiments only"
         )
     )

@@ -24,7 +24,12 @@ class Axis:
 
     name: str
     values: tuple[Any, ...]
-    log: bool  # drawn on a logarithmic axis
+    spacing: str = ""  # a key of SPACINGS; empty: its values were listed
+
+    @property
+    def log(self) -> bool:
+        """Whether it is drawn on a logarithmic axis."""
+        return self.spacing == "log" or (not self.spacing and _is_wide(self.values))
 
     @property
     def numeric(self) -> bool:
@@ -33,7 +38,10 @@ class Axis:
 
 
 def parse_grid(texts: Sequence[str]) -> tuple[Axis, ...]:
-    """One axis from each text, such as "privacy.epsilon=0.1,1,3" or "algorithm.penalty=log:0.01:10:7"."""
+    """One axis from each text, such as "privacy.epsilon=0.1,1,3" or "algorithm.penalty=log:0.01:10:7".
+
+    Its values are as they were typed: which of them a setting takes is known once the method is, see `plan_sweep`.
+    """
     if not texts:
         raise InputError("a sweep needs a setting to vary, got none; add --grid section.key=value,value.")
     axes = tuple(_axis(text) for text in texts)
@@ -61,8 +69,9 @@ def _axis(text: str) -> Axis:
     spacing = given.partition(":")[0]
     if "." not in name:
         raise InputError(f"a setting must be named section.key, got {name!r}; for example privacy.epsilon.")
-    values = _spaced(text, given) if spacing in SPACINGS else _listed(text, given)
-    return Axis(name, tuple(values), spacing == "log" or (spacing != "lin" and _is_wide(values)))
+    if spacing in SPACINGS:
+        return Axis(name, tuple(_spaced(text, given)), spacing)
+    return Axis(name, tuple(_listed(text, given)))
 
 
 def _listed(text: str, given: str) -> list[Any]:

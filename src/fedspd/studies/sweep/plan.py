@@ -3,6 +3,7 @@
 No ledger is opened: a sweep is a simulation, and neither its runs nor a choice among them is charged.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -80,17 +81,24 @@ def plan_sweep(
     if runs > MOST:
         raise InputError(f"a sweep has at most {MOST} runs, got {runs}; take fewer values or seeds.")
     bases = [load(source, {**overrides, **point}, where_read=AT_THE_END) for point in points(typed)]
-    axes = tuple(_as_held(axis, bases) for axis in typed)
+    axes = tuple(_as_held(typed, place, bases) for place in range(len(typed)))
+    for axis, text in zip(axes, grids, strict=True):
+        _check_differ(axis, text)
     begin = bases[0].run.seed if first is None else first
     return Sweep(tuple(bases), axes, range(begin, begin + seeds))
 
 
-def _as_held(axis: Axis, bases: Sequence[Config]) -> Axis:
-    """The axis with its values as configurations hold them."""
+def _as_held(typed: Sequence[Axis], place: int, bases: Sequence[Config]) -> Axis:
+    """The axis at a place with its values as configurations hold them, which stand in the order of the product."""
+    axis = typed[place]
     section, _, key = axis.name.partition(".")
-    held = tuple(dict.fromkeys(base.section(section)[key] for base in bases))
-    if len(held) < len(axis.values):
-        raise InputError(
-            f"the values of a grid must differ, got {', '.join(map(str, axis.values))} for {axis.name}; leave one out."
-        )
-    return replace(axis, values=held)
+    apart = prod(len(faster.values) for faster in typed[place + 1 :])
+    each = bases[::apart][: len(axis.values)]
+    return replace(axis, values=tuple(base.section(section)[key] for base in each))
+
+
+def _check_differ(axis: Axis, text: str) -> None:
+    """Refuse a value that was typed twice, be it in two ways: its runs would be counted as two points."""
+    for value, times in Counter(axis.values).items():
+        if times > 1:
+            raise InputError(f"the values of a grid must differ, got {value} {times} times in {text!r}; leave one out.")
