@@ -12,7 +12,7 @@ from fedspd.deploy.site import respond
 from fedspd.deploy.site.client import Client
 from fedspd.deploy.site.records import Records
 from tests.deploy.test_statistics import Residuals
-from tests.support.deploy.sites import Federation, ask, federation, measure, play
+from tests.support.deploy.sites import NO_PRIVACY, Federation, ask, federation, measure, play
 
 AGE, INCOME = "63.4375", "48271.125"
 SECRET = "patient-0451"
@@ -60,7 +60,7 @@ def test_nothing_that_leaves_a_site_holds_a_record_or_the_query(tmp_path: Path, 
 
 def test_the_search_finds_a_query_that_does_leave(tmp_path: Path, capfd: Any) -> None:
     """Of a method without privacy, at a site that needs none."""
-    made = marked(tmp_path, protected=False, algorithm__name="fedavg", algorithm__inverse_step=1.0)
+    made = marked(tmp_path, protected=False, algorithm__name="fedavg", algorithm__inverse_step=1.0, **NO_PRIVACY)
     terms = made.enter()
     residuals = Residuals(made, terms)
     state = residuals.state()

@@ -1,15 +1,17 @@
 """Terms: the same text for the same run, another name for any other, and the same method on both sides."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fedspd.algorithms import METHODS
 from fedspd.config import changed
 from fedspd.deploy.protocol.terms import Terms, digest_of, read_terms
 from fedspd.errors import InputError
+from fedspd.reading import setting
 from tests.support.deploy.sites import federation
 
 
@@ -70,10 +72,50 @@ def test_terms_that_do_not_fit_together_are_refused(what: str, terms: Terms) -> 
 
 def test_a_setting_that_is_wrong_is_named(terms: Terms) -> None:
     for section, key, value in (("algorithm", "name", "fedmagic"), ("run", "rounds", "3"), ("run", "attack", 1)):
-        values = json.loads(terms.text)
-        values["config"][section][key] = value
         with pytest.raises(InputError, match=rf"{section}\.{key}"):
-            read_terms(json.dumps(values))
+            read_terms(with_setting(terms, section, key, value))
+
+
+def with_setting(terms: Terms, section: str, key: str, value: Any) -> str:
+    """The terms as a server sends them that sets this, too."""
+    values = json.loads(terms.text)
+    values["config"][section][key] = value
+    return json.dumps(values)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("privacy.noise_multiplier", 0.1),
+        ("problem.ratio", 0.5),
+        ("data.moments_share", 0.5),
+        ("data.deviation_floor", 1e-9),
+    ],
+)
+def test_a_setting_that_nobody_would_read_is_refused(name: str, value: float, terms: Terms) -> None:
+    section, _, key = name.partition(".")
+    with pytest.raises(InputError, match=r"would have no effect, got .*; it needs ") as refusal:
+        read_terms(with_setting(terms, section, key, value))
+    assert name in str(refusal.value)
+
+
+def test_a_refusal_does_not_tell_which_methods_somebody_brought(terms: Terms, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither one that is near the name of a guess, nor one that has the setting of a guess, nor the one guessed."""
+
+    @dataclass(frozen=True)
+    class Secret:
+        antidote: float = setting(1.0, "what only the brought method has")
+
+    brought = replace(METHODS["fedspd"], name="fedsecret", settings=Secret)
+    monkeypatch.setattr(METHODS, "_brought", {})
+    METHODS.register(brought)
+    said = []
+    for key, value in (("name", "fedsecre"), ("name", "fedsecret"), ("name", "fedmagic"), ("antidote", 2.0)):
+        with pytest.raises(InputError, match=rf"^algorithm\.{key} must be ") as refusal:
+            read_terms(with_setting(terms, "algorithm", key, value))
+        said.append(str(refusal.value).replace(f"got {value!r}", ""))
+    assert said[0] == said[1] == said[2]
+    assert "fedsecret" not in "".join(said)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "null", "1", '"terms"', "{" * 9])

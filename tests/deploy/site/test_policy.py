@@ -11,12 +11,12 @@ import pytest
 
 from fedspd.deploy.protocol.messages import Enter, Hello, Measure, Refused
 from fedspd.deploy.protocol.terms import Terms
-from tests.support.deploy.sites import Federation, ask, federation, measure, play
+from tests.support.deploy.sites import NO_PRIVACY, Federation, ask, federation, measure, play
 
 TERMS: dict[str, tuple[dict[str, Any], str]] = {
     "a larger epsilon": ({"privacy__epsilon": 1.001}, "it needs more noise"),
     "a larger delta": ({"privacy__delta": 1.1e-5}, "it needs more noise"),
-    "less noise": ({"privacy__noise_multiplier": 5.0}, "it needs more noise"),
+    "less noise": ({"privacy__noise_multiplier": 5.0, "privacy__epsilon": None}, "it needs more noise"),
     "a budget for each round": ({"privacy__budget": "round"}, "it needs more noise"),
     "a larger clip_norm": ({"problem__clip_norm": 0.51}, "clipped to 0.5 here, not to 0.51"),
     "a smaller clip_norm": ({"problem__clip_norm": 0.49}, "clipped to 0.5 here, not to 0.49"),
@@ -28,7 +28,8 @@ TERMS: dict[str, tuple[dict[str, Any], str]] = {
         "'fedspd-published' is not among those allowed",
     ),
     "a method without privacy": (
-        {"algorithm__name": "fedavg", "algorithm__inverse_step": 1.0}, "'fedavg' is not among those allowed",
+        NO_PRIVACY | {"algorithm__name": "fedavg", "algorithm__inverse_step": 1.0},
+        "'fedavg' is not among those allowed",
     ),
     "too many rounds": ({"run__rounds": 21}, "at most 20 rounds of a run are played here, the run plans 21"),
     "small batches": ({"algorithm__batch_size": 19}, "averaged over at least 20 records here, not over 19"),
@@ -218,7 +219,7 @@ def test_one_record_does_not_decide_whether_a_site_answers(tmp_path: Path) -> No
         made = federation(tmp_path / str(age))
         path = made.sites[0].parent / "records.csv"
         path.write_text("\n".join([*path.read_text().splitlines()[:-1], f"{age},100,red,no"]))
-        terms = made.terms(data__deviation_floor=1e-308)
+        terms = made.terms(data__scaling="noisy-moments", data__deviation_floor=1e-308)
         entered = made.tell(0, Enter(terms.text))
         mean, deviation = moved((5,)), np.ones(5)
         mean[0], deviation[0] = -1.0, 1.04e-308
@@ -246,6 +247,7 @@ def test_a_run_that_was_entered_and_given_up_takes_nothing_from_the_next(tmp_pat
 
 def test_a_site_without_a_budget_takes_every_method_but_checks_what_it_is_asked_with(tmp_path: Path) -> None:
     made = federation(tmp_path, protected=False)
-    terms = made.enter(federation__fixed_draws=True, algorithm__name="fedavg", algorithm__inverse_step=1.0)
+    fedavg = NO_PRIVACY | {"algorithm__name": "fedavg", "algorithm__inverse_step": 1.0}
+    terms = made.enter(federation__fixed_draws=True, **fedavg)
     refused(made, made.tell(0, ask(terms, weights=1e15)), "finite and at most 1000")
     play(made, terms)
