@@ -168,12 +168,13 @@ def test_a_change_of_any_file_that_a_run_uses_is_another_key(tmp_path: Path) -> 
 
 
 def test_what_a_run_refuses_is_refused_by_all_together_in_the_same_words(cache: Path) -> None:
-    wrong = tiny(algorithm__name="dp-sgd", algorithm__local_steps=3)
+    wrong = tiny(algorithm__local_steps=5000)
     with pytest.raises(InputError) as alone:
         run(wrong)
     with pytest.raises(InputError) as among:
         run_all([tiny(), wrong])
-    assert str(among.value) == str(alone.value) == "dp-sgd takes one local step, got 3; set algorithm.local_steps = 1."
+    refusal = "records must be at least local_steps = 5000, got 3256; take fewer steps."
+    assert str(among.value) == str(alone.value) == refusal
     assert not list(cache.parent.rglob("*.tmp"))
 
 

@@ -1,34 +1,20 @@
 """The leaderboard is fair: every method in every situation, the same records, uploads and end-to-end budget."""
 
-from math import inf, nan
+from math import inf
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fedspd.algorithms import METHODS
 from fedspd.assemble import Experiment, prepare_experiment
-from fedspd.config import Config
+from fedspd.config import Config, changed
+from fedspd.config.sections import SECTIONS, lacks
 from fedspd.errors import InputError
 from fedspd.privacy import ProvedPlan
-from fedspd.studies.compare import (
-    BUDGETS,
-    DEALS,
-    PARTICIPATION,
-    Cell,
-    behind,
-    cells,
-    comparison_study,
-    configuration,
-    count_runs,
-    standing,
-)
-from fedspd.studies.compare.page import behind_grid
-from fedspd.studies.lineup import BY_RULE, CLAIMED, EVERYBODY, OPEN, OURS, PRIVATE, company, fits, name_of
+from fedspd.studies.compare import BUDGETS, DEALS, PARTICIPATION, Cell, cells, configuration, count_runs
+from fedspd.studies.lineup import BY_RULE, CLAIMED, EVERYBODY, OPEN, OURS, PRIVATE, company, first_try, fits, name_of
 from fedspd.studies.tuning import POINTS, SEEDS, trials
-from tests.studies.made import entry
 
 LOCAL_STEPS = METHODS["dp-fedavg"].board_grid or ()
 SITUATIONS = [(deal, share) for deal in DEALS for share in PARTICIPATION]
@@ -42,6 +28,31 @@ def differing(configs: list[Config]) -> set[str]:
     """Settings that are not the same in all of them."""
     values = [flat(config) for config in configs]
     return {name for one in values for name in one if any(other.get(name) != one[name] for other in values)}
+
+
+def read(config: Config) -> dict[str, Any]:
+    """Every setting that is read, left open or not: one that a method does not read makes no difference to it."""
+    named = {f"{section}.{key}": value for section in SECTIONS for key, value in config.section(section).items()}
+    return {name: value for name, value in named.items() if lacks(config, name) is None}
+
+
+def disputed(configs: list[Config]) -> set[str]:
+    """Settings that are not the same in all of those that read them."""
+    values = [read(config) for config in configs]
+    return {name for one in values for name in one if any(other.get(name, one[name]) != one[name] for other in values)}
+
+
+def as_declared(config: Config, **changes: Any) -> bool:
+    """Whether a method's own settings are its defaults, but for these."""
+    own = config.algorithm.settings
+    return own == type(own)(**changes)
+
+
+def test_a_setting_that_is_left_open_is_disputed_and_one_that_is_not_read_is_not() -> None:
+    ours, exact = (configuration(Cell("iid", "full", 1.0, method)) for method in (OURS, "DDP-ADMM (DVP)"))
+    assert disputed([ours, changed(ours, {"run.rounds": None})]) == {"run.rounds"}
+    assert disputed([ours, changed(ours, {"algorithm.step_scale": 2.0})]) == {"algorithm.step_scale"}
+    assert "run.selection" in differing([ours, exact]) - disputed([ours, exact])
 
 
 def test_the_line_up_is_every_method_there_is_and_ours_once_more_by_rule() -> None:
@@ -106,7 +117,11 @@ def test_private_methods_of_a_situation_differ_in_their_name_and_in_what_exact_s
         fitting = [method for method in PRIVATE if fits(method, deal, share)]
         configs = [configuration(Cell(deal, share, budget, method)) for method in fitting]
         smooth = {"problem.regularizer", "run.rounds"} if share == "full" else set()
-        assert differing(configs) == {"algorithm.name"} | smooth
+        assert disputed(configs) == {"algorithm.name"} | smooth
+        assert all(as_declared(config) for config in configs), "nobody is set up beforehand"
+        unread = set.union(*(set(read(one)) - set(read(other)) for one in configs for other in configs))
+        everybody = {"run.selection", "run.most_stale", "run.min_participants", "run.most_participations"}
+        assert {name for name in unread if not name.startswith("algorithm.")} <= everybody
         assert {config.problem.regularizer for config in configs} <= {"l1", "squared-l2"}
         assert {config.privacy.epsilon for config in configs} == {budget}
         assert {config.privacy.delta for config in configs} == {1e-5}
@@ -130,10 +145,17 @@ def test_open_methods_differ_from_private_ones_in_the_method_and_in_what_privacy
         for method in OPEN:
             if not fits(method, deal, share):
                 continue
-            found = differing([own, configuration(Cell(deal, share, inf, method))])
-            assert found <= {
+            config, needed = configuration(Cell(deal, share, inf, method)), first_try(name_of(method))
+            assert disputed([own, config]) <= {
                 "algorithm.name", "algorithm.local_steps", "data.scaling", "data.bias", "data.row_norm",
-                "problem.clip_norm", "privacy.epsilon",
+                "problem.clip_norm", *needed,
+            }  # fmt: skip
+            entered = needed | dict(METHODS[name_of(method)].compared)
+            assert as_declared(config, **{name.removeprefix("algorithm."): value for name, value in entered.items()})
+            unread = {name for name in set(read(own)) ^ set(read(config)) if not name.startswith("algorithm.")}
+            assert {name for name in unread if not name.startswith("privacy.")} <= {
+                "data.moments_share", "data.deviation_floor", "metrics.spent_every_round", "run.min_participants",
+                "run.most_participations", *({"run.selection", "run.most_stale"} if method == "FedPD" else ()),
             }  # fmt: skip
 
 
@@ -215,99 +237,3 @@ def test_the_number_of_runs_counts_the_trials_of_what_is_tuned() -> None:
     chosen = cells((1.0,), ("iid",), ("full",))
     assert count_runs(chosen, 3) == 3 * (len(METHODS) + len(BY_RULE)) + len(METHODS) * POINTS * len(SEEDS)
     assert all(len(configuration(cell).algorithm.method.grid) == POINTS for cell in chosen)
-
-
-def duel(ours: list[float | None], theirs: list[float | None], method: str = "DP-SGD") -> list[Any]:
-    return [entry(Cell("iid", "full", 1.0, OURS), ours), entry(Cell("iid", "full", 1.0, method), theirs)]
-
-
-def test_a_rival_with_the_higher_mean_is_ahead_by_the_paired_difference() -> None:
-    (found,) = behind(duel([0.80, 0.81, 0.85], [0.82, 0.82, 0.85]))
-    gaps = np.array([2.0, 1.0, 0.0])
-    assert found.cell.method == "DP-SGD"
-    assert found.difference == pytest.approx(1.0)
-    assert found.error == pytest.approx(gaps.std(ddof=1) / 3**0.5)
-    assert found.more_than_one_error
-
-
-def test_a_difference_within_one_standard_error_is_told_and_called_so() -> None:
-    (found,) = behind(duel([0.80, 0.81, 0.85], [0.83, 0.80, 0.85]))
-    assert 0 < found.difference < found.error
-    assert not found.more_than_one_error
-
-
-@given(st.lists(st.tuples(st.floats(0.5, 0.9), st.floats(0.5, 0.9)), min_size=2, max_size=6))
-@settings(deadline=None)
-def test_exactly_one_of_two_with_different_means_is_ahead(pairs: list[tuple[float, float]]) -> None:
-    ours, theirs = ([pair[i] for pair in pairs] for i in (0, 1))
-    ahead, turned = behind(duel([*ours], [*theirs])), behind(duel([*theirs], [*ours]))
-    assert len(ahead) + len(turned) <= 1
-    if abs(np.mean(ours) - np.mean(theirs)) > 1e-9:
-        assert len(ahead) == (np.mean(theirs) > np.mean(ours))
-        assert len(turned) == (np.mean(theirs) < np.mean(ours))
-
-
-def test_only_private_rivals_of_the_same_situation_and_budget_are_held_against_ours() -> None:
-    best: list[float | None] = [0.9, 0.9]
-    entries = [
-        entry(Cell("iid", "full", 1.0, OURS), [0.8, 0.8]),
-        entry(Cell("iid", "full", 3.0, "DP-SGD"), best),
-        entry(Cell("iid", "20%", 1.0, "DP-SGD"), best),
-        entry(Cell("dirichlet", "full", 1.0, "DP-SGD"), best),
-        entry(Cell("iid", "full", inf, "FedAvg"), best),
-        *(entry(Cell("iid", "full", 1.0, method), best) for method in BY_RULE),
-        entry(Cell("iid", "full", 1.0, "DP-ADMM"), [0.7, 0.7]),
-    ]
-    assert behind(entries) == []
-
-
-def test_a_rival_that_diverged_is_not_ahead() -> None:
-    assert behind(duel([0.8, 0.8], [0.9, None])) == []
-
-
-def told(entries: list[Any]) -> tuple[int, int, int, int]:
-    """Duels, won, lost within one standard error, lost by more."""
-    words = standing(entries, 2)[0].replace(",", " ").split()
-    return (int(words[1]), int(words[words.index("mean") + 3]), int(words[words.index("error") + 2]),
-            int(words[words.index("more", words.index("error")) + 2]))  # fmt: skip
-
-
-def test_the_standing_counts_every_duel_once() -> None:
-    won = duel([0.8, 0.82], [0.7, 0.73])
-    within = duel([0.80, 0.81], [0.83, 0.80], "DP-FedAvg")[1:]
-    lost = duel([0.8, 0.82], [0.9, 0.93], "DP-ADMM")[1:]
-    assert told([*won, *within, *lost]) == (3, 1, 1, 1)
-
-
-def test_the_standing_does_not_call_a_duel_won_in_which_ours_diverged() -> None:
-    assert told(duel([0.8, None], [0.7, 0.7])) != (1, 1, 0, 0)
-
-
-@pytest.mark.parametrize("seeds", [1, 2])
-def test_a_comparison_without_ours_says_so_and_nothing_of_duels(seeds: int) -> None:
-    """It once said that FedSPD-DP had won every duel of others."""
-    rivals = [entry(Cell("iid", "20%", 1.0, method), [*[0.8, 0.81][:seeds]]) for method in ("DP-ADMM", "DP-SGD")]
-    (told,) = standing(rivals, seeds)
-    assert told == "FedSPD-DP is not among the methods that were compared, so there is no duel."
-    study = comparison_study(rivals, (84.0, 0.33), seeds)
-    shown = [grid.title for grid in (*study.told, *(grid for part in study.page.sections for grid in part.grids))]
-    assert not [title for title in shown if OURS in title], "an empty list of defeats reads as victory"
-    assert "behind" not in study.grids
-
-
-def test_a_rival_is_no_duel_of_ours_where_ours_was_not_run() -> None:
-    elsewhere = entry(Cell("iid", "full", 3.0, "DP-SGD"), [0.7, 0.71])
-    assert told([*duel([0.8, 0.82], [0.7, 0.73]), elsewhere]) == (1, 1, 0, 0)
-
-
-def test_with_one_seed_nothing_is_said_to_be_within_one_standard_error() -> None:
-    """There is no standard error of one number."""
-    entries = duel([0.80], [0.83])
-    (found,) = behind(entries)
-    assert np.isnan(found.error)
-    assert behind_grid(entries).rows[0][-1] != "no"
-    assert "no more than one standard error in 1 " not in standing(entries, 1)[0]
-
-
-def test_what_diverged_has_no_accuracy() -> None:
-    np.testing.assert_array_equal(duel([None, 0.8], [0.5])[0].accuracy, [nan, 80.0])

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedspd.errors import InputError
-from fedspd.studies.sweep.grid import parse_grid, points
+from fedspd.studies.sweep.grid import Axis, parse_grid, points
+from fedspd.studies.sweep.plan import plan_sweep
 
 REFUSED = {
     "privacy.epsilon": "or section.key=log:low:high:count, got 'privacy.epsilon'; name a setting and its",
@@ -20,6 +21,15 @@ REFUSED = {
     "privcy.epsilon=1": "unknown section [privcy]; did you mean 'privacy'?",
     "epsilon=1": "a setting must be named section.key, got 'epsilon'; for example privacy.epsilon.",
     "privacy.epsilon=one": "privacy.epsilon must be a number, got 'one'.",
+    "privacy.epsilon=[1]": "privacy.epsilon must be a number, got [1].",
+    "privacy.epsilon=1,2020-01-01": "privacy.epsilon must be a number, got datetime.date(2020, 1, 1).",
+    "algorithm.penalty={rho = 1}": "algorithm.penalty must be a number, got {'rho': 1}.",
+    "algorithm.penalty=1,many": "algorithm.penalty must be a number, got 'many'.",
+    "algorithm.penality=1,2": "unknown key algorithm.penality; did you mean 'penalty'?",
+    "algorithm.bands=1,2": "algorithm.bands is no setting of fedspd, got it; leave it out, or use a method that has it",
+    "algorithm.name=fedspd,dp-sdg": "one that fedspd methods lists, got 'dp-sdg'; did you mean 'dp-sgd'?",
+    "problem.ratio=0.1,0.2": "problem.ratio would have no effect, got 0.1; it needs problem.regularizer = elastic-net",
+    "run.participants=5,7,5": "must differ, got 5 2 times in 'run.participants=5,7,5'; leave one out.",
     "privacy.epsilon=1,-1": "privacy.epsilon must be at least 1e-06, got -1.0.",
     "partition.kind=iid,ide": "partition.kind must be one of iid, ",
     "run.rounds=lin:1:2:3": "run.rounds must be a whole number, got 1.5.",
@@ -38,6 +48,10 @@ REFUSED = {
 }
 
 
+def planned(*texts: str) -> tuple[Axis, ...]:
+    return plan_sweep("proved", texts, 1, None, {}).axes
+
+
 @pytest.mark.parametrize(
     ("text", "values"),
     [
@@ -50,12 +64,30 @@ REFUSED = {
         ("privacy.epsilon=lin:0.1:0.3:3", (0.1, 0.2, 0.3)),
         ("run.participants=log:1:100:3", (1, 10, 100)),
         ("run.rounds=lin:5:20:4", (5, 10, 15, 20)),
+        (f"privacy.epsilon=1,1{400 * '0'}", (1.0, inf)),
     ],
 )
 def test_values_are_those_that_a_configuration_would_hold(text: str, values: tuple) -> None:
-    (axis,) = parse_grid([text])
+    (axis,) = planned(text)
     assert axis.values == values
     assert [type(value) for value in axis.values] == [type(value) for value in values]
+
+
+def test_values_of_every_grid_are_held_beside_the_others_in_the_order_they_were_typed_in() -> None:
+    texts = ("algorithm.name=fedspd,dp-sgd", "privacy.epsilon=3,1,2", "run.rounds=7", "run.participants=9,4")
+    assert [axis.values for axis in planned(*texts)] == [("fedspd", "dp-sgd"), (3.0, 1.0, 2.0), (7,), (9, 4)]
+    sweep = plan_sweep("proved", texts, 1, None, {})
+    held = [(base.algorithm.name, base.privacy.epsilon, base.run.rounds, base.run.participants) for base in sweep.bases]
+    assert held == [tuple(point.values()) for point in sweep.points]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_value_is_refused_wherever_its_grid_stands(place: int) -> None:
+    for wrong, sentence in (("run.rounds=3,0", "run.rounds must be at least 1, got 0."), ("run.rounds=3,3", "differ")):
+        texts = ["privacy.epsilon=1,2", "run.participants=5,7"]
+        texts.insert(place, wrong)
+        with pytest.raises(InputError, match=sentence):
+            planned(*texts)
 
 
 @given(low=st.floats(1e-4, 1e3), factor=st.floats(1.5, 1e6), count=st.integers(2, 40))
@@ -95,12 +127,14 @@ def test_the_axis_is_logarithmic_for_logarithmic_grids_and_lists_over_a_decade(
 ) -> None:
     (axis,) = parse_grid([text])
     assert (axis.log, axis.numeric) == (log, numeric)
+    (axis,) = plan_sweep("published", [text], 1, None, {}).axes
+    assert (axis.log, axis.numeric) == (log, numeric)
 
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_is_no_grid_is_refused_with_what_was_expected_got_and_what_to_do(text: str) -> None:
     with pytest.raises(InputError) as refused:
-        parse_grid([text])
+        planned(text)
     assert REFUSED[text] in str(refused.value)
     assert "\n" not in str(refused.value)
 

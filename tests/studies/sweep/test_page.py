@@ -25,8 +25,8 @@ EPSILONS, SCALES = "privacy.epsilon=3,0.1,1", "algorithm.step_scale=log:0.1:10:3
 Measure = Callable[[dict[str, Any], int], dict[str, Any]]
 
 
-def made(*grids: str, seeds: int = 2, split: str = "test") -> Sweep:
-    return plan_sweep("proved", grids, seeds, 0, {"data.split": split})
+def made(*grids: str, seeds: int = 2, **fixed: str) -> Sweep:
+    return plan_sweep("proved", grids, seeds, 0, {name.replace("__", "."): value for name, value in fixed.items()})
 
 
 def rows_of(sweep: Sweep, measure: Measure) -> list[Row]:
@@ -155,7 +155,7 @@ def test_a_choice_by_the_training_records_says_nothing_of_the_test_split() -> No
 def test_every_output_says_what_a_choice_is_worth_and_that_nothing_is_charged(
     split: str, said: str, tmp_path: Path
 ) -> None:
-    sweep = made(SCALES, split=split)
+    sweep = made(SCALES, data__split=split)
     save(sweep, rising, tmp_path)
     study = sweep_study(sweep, rows_of(sweep, rising), "test_accuracy")
     for text in (grid_markdown(study.grids["points"]), study.told[0].note, (tmp_path / "points.md").read_text()):

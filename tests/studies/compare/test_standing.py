@@ -1,0 +1,110 @@
+"""Where our method stands: duels with private rivals of the same situation, counted once, none of them embellished."""
+
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedspd.studies.compare import Cell, behind, comparison_study, standing
+from fedspd.studies.compare.page import behind_grid
+from fedspd.studies.lineup import BY_RULE, OURS
+from tests.studies.made import entry
+
+
+def duel(ours: list[float | None], theirs: list[float | None], method: str = "DP-SGD") -> list[Any]:
+    return [entry(Cell("iid", "full", 1.0, OURS), ours), entry(Cell("iid", "full", 1.0, method), theirs)]
+
+
+def test_a_rival_with_the_higher_mean_is_ahead_by_the_paired_difference() -> None:
+    (found,) = behind(duel([0.80, 0.81, 0.85], [0.82, 0.82, 0.85]))
+    gaps = np.array([2.0, 1.0, 0.0])
+    assert found.cell.method == "DP-SGD"
+    assert found.difference == pytest.approx(1.0)
+    assert found.error == pytest.approx(gaps.std(ddof=1) / 3**0.5)
+    assert found.more_than_one_error
+
+
+def test_a_difference_within_one_standard_error_is_told_and_called_so() -> None:
+    (found,) = behind(duel([0.80, 0.81, 0.85], [0.83, 0.80, 0.85]))
+    assert 0 < found.difference < found.error
+    assert not found.more_than_one_error
+
+
+@given(st.lists(st.tuples(st.floats(0.5, 0.9), st.floats(0.5, 0.9)), min_size=2, max_size=6))
+@settings(deadline=None)
+def test_exactly_one_of_two_with_different_means_is_ahead(pairs: list[tuple[float, float]]) -> None:
+    ours, theirs = ([pair[i] for pair in pairs] for i in (0, 1))
+    ahead, turned = behind(duel([*ours], [*theirs])), behind(duel([*theirs], [*ours]))
+    assert len(ahead) + len(turned) <= 1
+    if abs(np.mean(ours) - np.mean(theirs)) > 1e-9:
+        assert len(ahead) == (np.mean(theirs) > np.mean(ours))
+        assert len(turned) == (np.mean(theirs) < np.mean(ours))
+
+
+def test_only_private_rivals_of_the_same_situation_and_budget_are_held_against_ours() -> None:
+    best: list[float | None] = [0.9, 0.9]
+    entries = [
+        entry(Cell("iid", "full", 1.0, OURS), [0.8, 0.8]),
+        entry(Cell("iid", "full", 3.0, "DP-SGD"), best),
+        entry(Cell("iid", "20%", 1.0, "DP-SGD"), best),
+        entry(Cell("dirichlet", "full", 1.0, "DP-SGD"), best),
+        entry(Cell("iid", "full", inf, "FedAvg"), best),
+        *(entry(Cell("iid", "full", 1.0, method), best) for method in BY_RULE),
+        entry(Cell("iid", "full", 1.0, "DP-ADMM"), [0.7, 0.7]),
+    ]
+    assert behind(entries) == []
+
+
+def test_a_rival_that_diverged_is_not_ahead() -> None:
+    assert behind(duel([0.8, 0.8], [0.9, None])) == []
+
+
+def told(entries: list[Any]) -> tuple[int, int, int, int]:
+    """Duels, won, lost within one standard error, lost by more."""
+    words = standing(entries, 2)[0].replace(",", " ").split()
+    return (int(words[1]), int(words[words.index("mean") + 3]), int(words[words.index("error") + 2]),
+            int(words[words.index("more", words.index("error")) + 2]))  # fmt: skip
+
+
+def test_the_standing_counts_every_duel_once() -> None:
+    won = duel([0.8, 0.82], [0.7, 0.73])
+    within = duel([0.80, 0.81], [0.83, 0.80], "DP-FedAvg")[1:]
+    lost = duel([0.8, 0.82], [0.9, 0.93], "DP-ADMM")[1:]
+    assert told([*won, *within, *lost]) == (3, 1, 1, 1)
+
+
+def test_the_standing_does_not_call_a_duel_won_in_which_ours_diverged() -> None:
+    assert told(duel([0.8, None], [0.7, 0.7])) != (1, 1, 0, 0)
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_a_comparison_without_ours_says_so_and_nothing_of_duels(seeds: int) -> None:
+    """It once said that FedSPD-DP had won every duel of others."""
+    rivals = [entry(Cell("iid", "20%", 1.0, method), [*[0.8, 0.81][:seeds]]) for method in ("DP-ADMM", "DP-SGD")]
+    (told,) = standing(rivals, seeds)
+    assert told == "FedSPD-DP is not among the methods that were compared, so there is no duel."
+    study = comparison_study(rivals, (84.0, 0.33), seeds)
+    shown = [grid.title for grid in (*study.told, *(grid for part in study.page.sections for grid in part.grids))]
+    assert not [title for title in shown if OURS in title], "an empty list of defeats reads as victory"
+    assert "behind" not in study.grids
+
+
+def test_a_rival_is_no_duel_of_ours_where_ours_was_not_run() -> None:
+    elsewhere = entry(Cell("iid", "full", 3.0, "DP-SGD"), [0.7, 0.71])
+    assert told([*duel([0.8, 0.82], [0.7, 0.73]), elsewhere]) == (1, 1, 0, 0)
+
+
+def test_with_one_seed_nothing_is_said_to_be_within_one_standard_error() -> None:
+    """There is no standard error of one number."""
+    entries = duel([0.80], [0.83])
+    (found,) = behind(entries)
+    assert np.isnan(found.error)
+    assert behind_grid(entries).rows[0][-1] != "no"
+    assert "no more than one standard error in 1 " not in standing(entries, 1)[0]
+
+
+def test_what_diverged_has_no_accuracy() -> None:
+    np.testing.assert_array_equal(duel([None, 0.8], [0.5])[0].accuracy, [nan, 80.0])
