@@ -171,7 +171,7 @@ def slopes_left(algorithm: Any, told: Any, client: Any, batches: Batches, query:
     if isinstance(algorithm, PrivateADMM):
         x = told.weights + (query.value - client.anchor) / (2 * algorithm.relaxation)
         return loss_slope(x) + algorithm.penalty * (x - (2 * told.weights - client.anchor))
-    own = client.own.value if isinstance(algorithm, DDPADMMPrimalPublished) else client.weights
+    own = client.own.value if hasattr(client, "own") else client.weights
     edge = algorithm.penalty / (2 * (CLIENTS - 1))
     others = CLIENTS * told.weights - client.weights
     dual = client.dual + edge / 2 * ((CLIENTS - 1) * client.weights - others)

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from fedspd import config
+from fedspd import InputError, config, run
 from fedspd.algorithms import Moments, choose_levels
 from fedspd.assemble import prepare_experiment
 from fedspd.data import AdultSettings, declare, finish, read_adult
@@ -110,3 +110,17 @@ def test_without_levels_the_release_has_numeric_columns_only_and_less_sensitivit
     np.testing.assert_allclose(deviation[numeric], np.maximum(features.std(axis=0)[numeric], 0.3), atol=1e-9)
     assert (mean[~numeric] == 0).all()
     assert (deviation[~numeric] == 0.5).all()
+
+
+def test_a_run_remembers_the_moments_it_was_scaled_by_and_no_others() -> None:
+    small = {"partition.clients": 10, "run.participants": 2, "run.rounds": 2, "metrics.criterion": False}
+    scaled = run("proved", small).scaling
+    assert {name: values.shape for name, values in scaled.items()} == {"mean": (81,), "deviation": (81,)}
+    assert (scaled["deviation"] >= 0.3).all()
+    assert run("proved", small | {"data.scaling": "min-max"}).scaling == {}
+
+
+@pytest.mark.parametrize("scaling", ["z-score", "none"])
+def test_a_proved_run_refuses_a_scaling_that_reads_records_or_is_the_twin_of_another(scaling: str) -> None:
+    with pytest.raises(InputError, match=rf"^data.scaling must be noisy-moments or min-max .*, got {scaling}[,;]"):
+        prepare_experiment(config.load("proved", {"data.scaling": scaling}))

@@ -19,7 +19,7 @@ from tests.support.ledger.fresh import new_ledger
 
 APP = typer.Typer(pretty_exceptions_enable=False)
 register(APP)
-WOR = ["--sampling", "wor", "--records", "325", "--drawn", "50", "--delta", "1e-4"]
+WOR = ["--sampling", "without-replacement", "--records", "325", "--drawn", "50", "--delta", "1e-4"]
 
 
 def printed(*arguments: str) -> str:
@@ -63,7 +63,7 @@ def test_the_other_accountants_are_named_and_the_published_one_claims_no_proof()
     assert published["guarantee"] == "as published"
     assert published["lower_bound"] is None
     whole = values(
-        "account", "--sampling", "none", "--noise-multiplier", "43.437", "--participations", "20",
+        "account", "--sampling", "whole-shard", "--noise-multiplier", "43.437", "--participations", "20",
         "--delta", "1e-4", "--accountant", "published",
     )  # fmt: skip
     assert whole["epsilon"] == pytest.approx(1.36, abs=2e-3)  # the paper's DP-ADMM at epsilon 0.1 a round
@@ -81,9 +81,9 @@ def test_the_random_step_of_a_record_counts_with_several_local_steps() -> None:
         ([*WOR, "--participations", "20", "--epsilon", "1"], 2.6064),
         ([*WOR, "--participations", "20", "--epsilon", "3"], 1.2619),
         ([*WOR, "--participations", "20", "--epsilon", "1", "--accountant", "published"], 9.877),
-        (["--sampling", "none", "--delta", "1e-4", "--participations", "1", "--epsilon", "1"], 3.1857),
-        (["--sampling", "none", "--delta", "1e-4", "--participations", "1", "--epsilon", "0.1"], 24.508),
-        (["--sampling", "none", "--delta", "1e-4", "--participations", "1", "--epsilon", "3"], 1.2232),
+        (["--sampling", "whole-shard", "--delta", "1e-4", "--participations", "1", "--epsilon", "1"], 3.1857),
+        (["--sampling", "whole-shard", "--delta", "1e-4", "--participations", "1", "--epsilon", "0.1"], 24.508),
+        (["--sampling", "whole-shard", "--delta", "1e-4", "--participations", "1", "--epsilon", "3"], 1.2232),
         (["--sampling", "poisson", *WOR[2:], "--participations", "20", "--epsilon", "1"], 2.53),
         (["--sampling", "poisson", "--rate", "0.15384615", *WOR[6:], "--participations", "20", "--epsilon", "1"], 2.53),
     ],
@@ -116,13 +116,16 @@ def test_people_read_epsilon_rounded_up_and_lower_bounds_rounded_down() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--sampling", "wor", "--records", "325"], "expected --records and --drawn"),
+        (["--sampling", "without-replacement", "--records", "325"], "expected --records and --drawn"),
         (["--sampling", "poisson"], "expected --records and --drawn"),
-        (["--sampling", "wor", "--records", "5", "--drawn", "50"], "drawn must be at most records"),
-        (["--sampling", "none", "--rate", "0.1"], "expected no --rate with --sampling none"),
+        (["--sampling", "without-replacement", "--records", "5", "--drawn", "50"], "drawn must be at most records"),
+        (["--sampling", "whole-shard", "--rate", "0.1"], "expected no --rate with --sampling whole-shard"),
         (["--sampling", "poisson", *WOR[2:6], "--local-steps", "7"], "--drawn must be a multiple"),
         (["--sampling", "poisson", "--rate", "0.1", "--accountant", "published"], "the paper has no other sampling"),
-        (["--sampling", "wor", "--records", "9", "--drawn", "9", "--accountant", "published"], "no other sampling"),
+        (
+            ["--sampling", "without-replacement", "--records", "9", "--drawn", "9", "--accountant", "published"],
+            "no other sampling",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(arguments: list[str], sentence: str) -> None:
@@ -163,7 +166,7 @@ def test_ledger_show_says_what_is_spent_and_how_many_more_rounds_fit(ledger_file
 
 
 def test_ledger_show_answers_how_many_rounds_of_a_given_kind_fit(ledger_file: Path) -> None:
-    found = values("ledger", "show", str(ledger_file), "--sampling", "none", "--noise-multiplier", "40")
+    found = values("ledger", "show", str(ledger_file), "--sampling", "whole-shard", "--noise-multiplier", "40")
     rooms = [client["room"][0]["count"] for client in found["clients"]]
     with Ledger(ledger_file) as ledger:
         assert rooms == [ledger.room(client, Gaussian(40.0)) for client in ("ann", "bob")]
@@ -218,11 +221,14 @@ SLIPS: dict[str, tuple[tuple[str, ...], str]] = {
         ("--sampling", "poisson", "--records", "1000", "--drawn", "10", "--rate", "0.5"),
         "expected --rate to be --drawn / --records = 0.01, got 0.5",
     ),
-    "records where all are used": (("--sampling", "none", "--records", "1000"), "expected no --records with"),
-    "drawn where all are used": (("--sampling", "none", "--drawn", "10"), "expected no --drawn with"),
-    "a contraction where all are used": (("--sampling", "none", "--contraction", "0.5"), "expected no --contraction"),
+    "records where all are used": (("--sampling", "whole-shard", "--records", "1000"), "expected no --records with"),
+    "drawn where all are used": (("--sampling", "whole-shard", "--drawn", "10"), "expected no --drawn with"),
+    "a contraction where all are used": (
+        ("--sampling", "whole-shard", "--contraction", "0.5"),
+        "expected no --contraction",
+    ),
     "a contraction of one step": (
-        ("--sampling", "wor", "--records", "1000", "--drawn", "10", "--contraction", "0.5"),
+        ("--sampling", "without-replacement", "--records", "1000", "--drawn", "10", "--contraction", "0.5"),
         "expected no --contraction with one local step, got 0.5",
     ),
 }

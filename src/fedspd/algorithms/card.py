@@ -9,6 +9,10 @@ NON_SMOOTH = "convex, non-smooth"
 SMOOTH = "convex, smooth"
 A_TOTAL = "(ε, δ)-DP of every record over all rounds, by the proof in docs/privacy.md."
 PURE_ROUNDS = "pure DP of a round; rounds compose to (ε, δ)-DP of every record, by the proof in docs/privacy.md."
+EXACT_ROUNDS = (
+    "pure DP of a round, for exact minimizers; rounds compose to (ε, δ)-DP of every record, by the proof in "
+    "docs/privacy.md."
+)
 NO_TOTAL = "the total is a formula without a proof"
 HIDDEN = "un-noised state is carried from round to round"
 EVERY_UPLOAD = "anyone who sees every upload and every model, the server included"

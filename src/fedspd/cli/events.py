@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 class SamplingKind(StrEnum):
     """How a client draws its records."""
 
-    wor = "wor"
+    without_replacement = "without-replacement"
     poisson = "poisson"
-    none = "none"
+    whole_shard = "whole-shard"
 
 
 SamplingOption = Annotated[
@@ -57,7 +57,7 @@ def event_of(
     if contraction and local_steps == 1:
         raise InputError(f"expected no --contraction with one local step, got {contraction:g}; leave it out.")
     _refuse_contradiction(rate, records, drawn)
-    if sampling is SamplingKind.none:
+    if sampling is SamplingKind.whole_shard:
         return Gaussian(noise_multiplier)
     if sampling is SamplingKind.poisson and local_steps == 1 and rate is not None:
         return Poisson(noise_multiplier, rate)
@@ -67,7 +67,7 @@ def event_of(
             "expected --records and --drawn (or --rate, for poisson with one local step), "
             f"got {' '.join(given) or 'neither'}; add what is missing."
         )
-    if sampling is SamplingKind.wor:
+    if sampling is SamplingKind.without_replacement:
         return FixedSize(noise_multiplier, records, drawn, local_steps, contraction)
     rate = drawn / records if rate is None else rate
     if local_steps == 1:
@@ -90,9 +90,9 @@ def _refuse_contradiction(rate: float | None, records: int | None, drawn: int | 
 def _refuse_unused(sampling: SamplingKind, **options: float | None) -> None:
     """Refuse options that mean nothing here, rather than ignore what the user asked for."""
     meaningful = {
-        SamplingKind.wor: {"local_steps", "records", "drawn", "contraction"},
+        SamplingKind.without_replacement: {"local_steps", "records", "drawn", "contraction"},
         SamplingKind.poisson: {"rate", "max_batch", "local_steps", "records", "drawn", "contraction"},
-        SamplingKind.none: set[str](),
+        SamplingKind.whole_shard: set[str](),
     }
     for name, value in options.items():
         if value is not None and name not in meaningful[sampling]:

@@ -35,7 +35,7 @@ Examples:
 
 - `fedspd ledger show ledger.db`
 
-- `fedspd ledger show ledger.db --sampling none --noise-multiplier 14.25`
+- `fedspd ledger show ledger.db --sampling whole-shard --noise-multiplier 14.25`
 """
 VERIFY_EXAMPLES = """
 Examples:

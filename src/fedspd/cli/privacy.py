@@ -31,14 +31,16 @@ out = Console(soft_wrap=True)
 ACCOUNT_EXAMPLES = """
 Examples:
 
-- `fedspd account --sampling wor --records 325 --drawn 50 --noise-multiplier 5.03 --participations 20 --delta 1e-4`
+- `fedspd account --sampling without-replacement --records 325 --drawn 50 --noise-multiplier 5.03
+  --participations 20 --delta 1e-4`
 
-- `fedspd account --sampling none --noise-multiplier 14.25 --participations 20 --delta 1e-4 --json`
+- `fedspd account --sampling whole-shard --noise-multiplier 14.25 --participations 20 --delta 1e-4 --json`
 """
 CALIBRATE_EXAMPLES = """
 Examples:
 
-- `fedspd calibrate --sampling wor --records 325 --drawn 50 --participations 20 --epsilon 1 --delta 1e-4`
+- `fedspd calibrate --sampling without-replacement --records 325 --drawn 50 --participations 20
+  --epsilon 1 --delta 1e-4`
 
 - `fedspd calibrate --sampling poisson --rate 0.15 --participations 20 --epsilon 1 --delta 1e-5 --json`
 """
@@ -154,7 +156,8 @@ def _growth(event: "Event", participations: int) -> float:
         return paper.full_batch_total_epsilon(1.0, participations)
     if not isinstance(event, FixedSize) or event.drawn == event.records:
         raise InputError(
-            "expected --sampling wor with --drawn below --records, or none, for the published formula, got neither; "
+            "expected --sampling without-replacement with --drawn below --records, or whole-shard, for the published "
+            "formula, got neither; "
             "the paper has no other sampling here."
         )
     return float(paper.total_epsilon(1.0, event.drawn / event.records, participations))

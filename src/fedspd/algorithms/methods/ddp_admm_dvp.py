@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedspd.algorithms.base import PrimalDual, Released
-from fedspd.algorithms.card import ONE_GD, PURE_ROUNDS, Card, Printed
+from fedspd.algorithms.card import EXACT_ROUNDS, ONE_GD, Card, Printed
 from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.grids import OCTAVES
@@ -131,7 +131,7 @@ METHOD = Method(
         title="DDP-ADMM (DVP)",
         citation="Zhang, Zhu 2017, TIFS 12(1), doi 10.1109/TIFS.2016.2607691",
         claimed="Pure DP of a round, without a total.",
-        proved=PURE_ROUNDS,
+        proved=EXACT_ROUNDS,
         released="the local minimizer itself, of an objective with noise; duals follow from it",
         confidence="medium: its structure is well known, its constants are from memory",
         table_1=4,

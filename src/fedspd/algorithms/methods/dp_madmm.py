@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedspd.algorithms.base import PrimalDual, Released
-from fedspd.algorithms.card import ONE_GD, PURE_ROUNDS, SMOOTH, Card, Printed
+from fedspd.algorithms.card import EXACT_ROUNDS, ONE_GD, SMOOTH, Card, Printed
 from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.grids import scale_and
@@ -137,7 +137,7 @@ METHOD = Method(
         title="DP-MADMM",
         citation="Zhang, Khalili, Liu 2018, ICML, arXiv 1806.02246",
         claimed="Pure DP over all rounds, a sum over them that needs m (μ + 2ηV) > 2L.",
-        proved=PURE_ROUNDS,
+        proved=EXACT_ROUNDS,
         released="the local minimizer itself, of an objective with noise; duals follow from it",
         confidence="medium: its structure is from its text, its settings are from memory",
         table_1=6,

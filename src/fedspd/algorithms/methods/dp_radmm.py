@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fedspd.algorithms.base import PrimalDual
-from fedspd.algorithms.card import ONE_GD, PURE_ROUNDS, SMOOTH, Card, Printed
+from fedspd.algorithms.card import EXACT_ROUNDS, ONE_GD, SMOOTH, Card, Printed
 from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.grids import OCTAVES
@@ -151,7 +151,7 @@ METHOD = Method(
         title="DP-RADMM",
         citation="Zhang, Khalili, Liu 2018, Allerton, arXiv 1810.03197",
         claimed="Pure DP over all odd rounds, a sum over them that needs m (μ + 2ηV) > 2L.",
-        proved=PURE_ROUNDS,
+        proved=EXACT_ROUNDS,
         released="the local minimizer of odd rounds, of an objective with noise; all else follows from it",
         confidence="medium: its structure is from its text, its settings are from memory",
         table_1=7,

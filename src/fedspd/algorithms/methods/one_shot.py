@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedspd.algorithms.base import PrimalDual, Told, mean_of_present
-from fedspd.algorithms.card import PURE_ROUNDS, Card
+from fedspd.algorithms.card import EXACT_ROUNDS, Card
 from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.methods.fedavg import Local
 from fedspd.algorithms.parts import settings as shared
@@ -122,7 +122,7 @@ METHOD = Method(
         title="one shot",
         citation="Chaudhuri, Monteleoni, Sarwate 2011, JMLR, arXiv 0912.0071, at every client",
         claimed="Pure DP of one release.",
-        proved=PURE_ROUNDS,
+        proved=EXACT_ROUNDS,
         released="the local minimizer itself, of an objective with noise",
         confidence="high: a standard method, averaged",
     ),
