@@ -46,7 +46,7 @@ from benchmarks.speed import many_clients
 from fedspd.algorithms.methods.fedspd_published import FedSPDPublished
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.jax_engine.session import installed, session
-from fedspd.engine.numpy_engine import PART, draw
+from fedspd.engine.numpy_engine import PART, draw_round
 from fedspd.engine.participation import plan_rounds
 from fedspd.engine.round import Played
 from fedspd.engine.spending import Spending
@@ -191,7 +191,7 @@ def random_rows(simulation: Simulation, least: int) -> Iterator[np.ndarray]:
         while sum(len(rows) for rows in some) < least:
             round += 1
             chosen = np.sort(rng.choice(shards.clients, simulation.participants, replace=False))
-            records = draw(simulation, round, chosen).records
+            records = draw_round(simulation, round, chosen).records
             some.append((shards.offsets[chosen][:, None, None] + records).ravel())
         yield np.concatenate(some)
 

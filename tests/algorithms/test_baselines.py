@@ -18,7 +18,7 @@ from fedspd.algorithms.parts.step_sizes import Constant, SquareRoot
 from fedspd.audit.replay import Shard, replay
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.draws import NOBODY
-from fedspd.engine.numpy_engine import draw
+from fedspd.engine.numpy_engine import draw_round
 from fedspd.engine.participation import choose
 from fedspd.engine.spending import Spending
 from fedspd.errors import InputError
@@ -45,7 +45,7 @@ def drawn_rounds(run: Simulation) -> list[Round]:
     rounds: list[Round] = []
     for round in range(1, run.rounds + 1):
         chosen = choose(run, round, Spending(run.plan, run.shards.clients, None))
-        records, normals = draw(run, round, chosen)
+        records, normals = draw_round(run, round, chosen)
         told: Round = {}
         for place, client in enumerate(chosen.tolist()):
             flat = [run.shards.offsets[client] + batch[batch != NOBODY] for batch in records[place]]

@@ -9,7 +9,7 @@ from fedspd.algorithms.methods.fedspd_published import FedSPDPublished
 from fedspd.data import Shards, Table, assign
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.batches import gather_batches
-from fedspd.engine.numpy_engine import draw
+from fedspd.engine.numpy_engine import draw_round as drawn_by_the_engine
 from fedspd.engine.participation import choose
 from fedspd.engine.spending import Spending
 from fedspd.privacy import WITH_REPLACEMENT, WITHOUT_REPLACEMENT, PaperFormulas, PublishedPlan
@@ -53,7 +53,7 @@ def simulation(sampling: str, participants: int, local_steps: int, **changes: An
 
 def draw_round(run: Simulation, round: int) -> tuple[np.ndarray, Batches, np.ndarray]:
     chosen = choose(run, round, Spending(run.plan, run.shards.clients, None))
-    records, normals = draw(run, round, chosen)
+    records, normals = drawn_by_the_engine(run, round, chosen)
     return chosen, gather_batches(run.shards, chosen, records, run.batch_sizes(chosen)), normals
 
 

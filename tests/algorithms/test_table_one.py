@@ -25,7 +25,7 @@ from fedspd.data import Shards, Table, assign
 from fedspd.engine import Simulation, optimum, simulate
 from fedspd.engine.diagnostics import objectives
 from fedspd.engine.draws import NOBODY
-from fedspd.engine.numpy_engine import Draws, GivenDraws, draw
+from fedspd.engine.numpy_engine import Draws, GivenDraws, draw_round
 from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, PublishedPlan
 from fedspd.problem import L1, LEFT, FlippedLabels, Objective, Softmax, SquaredL2
 from tests.support.algorithms import plain_table_one as plain
@@ -69,7 +69,7 @@ def played(run: Simulation) -> tuple[np.ndarray, list[Round]]:
     rounds: list[Round] = []
 
     def recorded(round: int, chosen: np.ndarray) -> Draws:
-        drawn = draw(run, round, chosen)
+        drawn = draw_round(run, round, chosen)
         told: Round = {}
         for place, client in enumerate(chosen.tolist()):
             flat = [run.shards.offsets[client] + batch[batch != NOBODY] for batch in drawn.records[place]]
@@ -217,7 +217,7 @@ def in_copies(run: Simulation) -> tuple[Simulation, GivenDraws]:
     run = replace(run, shards=assign(copied, owner, CLIENTS))
 
     def drawn(round: int, chosen: np.ndarray) -> Draws:
-        found = draw(run, round, chosen)
+        found = draw_round(run, round, chosen)
         records = np.full_like(found.records, NOBODY)
         for place, client in enumerate(chosen.tolist()):
             records[place, :, : SIZES[client]] = np.arange(SIZES[client] * steps).reshape(-1, steps).T
@@ -272,7 +272,7 @@ def test_ps_admm_on_whole_shards_is_dp_admm_with_the_noise_reversed() -> None:
     theirs = simulation(DPADMM(SPARSE, CLIENTS, 0.5, SquareRoot(0.4)))
 
     def reversed_noise(round: int, chosen: np.ndarray) -> Draws:
-        drawn = draw(theirs, round, chosen)
+        drawn = draw_round(theirs, round, chosen)
         return drawn._replace(noise=-drawn.noise)
 
     models = simulate(simulation(PSADMM(SPARSE, CLIENTS, 0.5, SquareRoot(0.4)))).models

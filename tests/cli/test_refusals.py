@@ -104,7 +104,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "ratio above one": (
         settings("problem.regularizer=elastic-net", "problem.ratio=2"),
-        "problem.ratio must be at most 1, got 2.0.",
+        "problem.ratio must be at least 0 and at most 1, got 2.0.",
     ),
     "box with criterion": (settings("problem.regularizer=box"), "no solver for Box; set metrics.criterion = false"),
     "hinge with elastic net and criterion": (

@@ -18,7 +18,7 @@ from fedspd.report import folders_page
 from fedspd.studies.compare import Cell, cells, configuration
 from fedspd.studies.jobs import keep, run_key
 from fedspd.studies.lineup import BY_RULE, CLAIMED, EVERYBODY, OPEN, PRIVATE
-from fedspd.studies.tuning import POINTS, PROTOCOL, SEEDS, Grid, trials
+from fedspd.studies.tuning import POINTS, PROTOCOL, SEEDS, TuningGrid, trials
 from tests.studies.made import once, result
 from tests.support.command import Finished, run_all
 
@@ -69,7 +69,7 @@ TUNED = [cell for cell in cells((1.0,), ("iid",), ("full",)) if cell.method not 
 SITE = {"page.json": '{"title": "My site"}', "index.html": "<p>Years of work</p>"}
 
 
-def grid_of(cell: Cell) -> Grid:
+def grid_of(cell: Cell) -> TuningGrid:
     name = configuration(cell).algorithm.name
     return METHODS[name].board_grid or METHODS[name].grid
 

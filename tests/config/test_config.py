@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from fedspd.algorithms import METHODS
 from fedspd.config import load, parse, parse_override, presets
-from fedspd.config.sections import SECTIONS, Config, describe
+from fedspd.config.describing import describe
+from fedspd.config.sections import SECTIONS, Config
 from fedspd.errors import InputError
 
 

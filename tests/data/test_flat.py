@@ -10,7 +10,7 @@ import pytest
 from fedspd import InputError
 from fedspd.data import Shards, open_shards, write_shards
 from fedspd.engine import simulate
-from fedspd.engine.numpy_engine import Draws, draw
+from fedspd.engine.numpy_engine import Draws, draw_round
 from tests.engine.test_budgets import proved
 
 
@@ -43,7 +43,7 @@ def test_in_single_precision_a_run_keeps_a_precise_server_and_differs_by_roundin
     single = replace(run, shards=open_shards(tmp_path))
 
     def same_noise(round: int, chosen: np.ndarray) -> Draws:
-        precise = draw(run, round, chosen)
+        precise = draw_round(run, round, chosen)
         return precise._replace(noise=precise.noise.astype(np.float32))
 
     one, two = simulate(run), simulate(single, drawn=same_noise)

@@ -17,7 +17,7 @@ from fedspd.data import Table, assign
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.batches import gather_batches
 from fedspd.engine.draws import NOBODY
-from fedspd.engine.numpy_engine import ALIKE, PART, alike, draw
+from fedspd.engine.numpy_engine import ALIKE, PART, alike, draw_round
 from fedspd.engine.participation import choose
 from fedspd.engine.spending import Spending
 from fedspd.privacy import POISSON, WHOLE_SHARD, RecordSampling, plan_proved
@@ -95,7 +95,7 @@ def test_the_parts_of_these_runs_are_more_than_one_and_fewer_than_the_participan
 def test_every_client_of_a_round_is_queried_on_exactly_its_own_records(local_steps: int) -> None:
     run = whole(12, 7, local_steps)
     chosen = choose(run, 1, Spending(run.plan, 12, None))
-    records = draw(run, 1, chosen).records
+    records = draw_round(run, 1, chosen).records
     for client, batches in zip(chosen, np.asarray(gathered(run, chosen, records).features), strict=True):
         rows = batches.reshape(-1, COLUMNS)
         rows = rows[np.abs(rows).sum(axis=1) > 0]
@@ -125,7 +125,7 @@ def test_a_round_in_which_nobody_drew_a_record_is_a_round_of_noise() -> None:
     plan = plan_proved(2.0, 1e-5, RecordSampling(POISSON, 1), np.asarray(shards.sizes), 40)
     algorithm = DPSGD(OBJECTIVE, Constant(2.0), relation="zero-out")
     run = Simulation(shards, table, algorithm, plan, 1, 1, 40, seed=0)
-    empty = [bool((draw(run, t, np.array([0])).records == NOBODY).all()) for t in range(1, 41)]
+    empty = [bool((draw_round(run, t, np.array([0])).records == NOBODY).all()) for t in range(1, 41)]
     assert 5 < sum(empty) < 35
     outcome = simulate(run)
     assert len(outcome.models) == 40

@@ -10,7 +10,7 @@ from fedspd import run
 from fedspd.algorithms import METHODS
 from fedspd.assemble import prepare_experiment
 from fedspd.engine import Simulation, simulate
-from fedspd.engine.numpy_engine import Draws, draw
+from fedspd.engine.numpy_engine import Draws, draw_round
 from fedspd.privacy import PublishedPlan
 from tests.support.small_runs import small_run
 
@@ -37,7 +37,7 @@ def without_noise(simulation: Simulation) -> np.ndarray:
     """The last model of the same method, records and participants with draws of releases' noise that are all zero."""
 
     def silent(round: int, chosen: np.ndarray) -> Draws:
-        drawn = draw(simulation, round, chosen)
+        drawn = draw_round(simulation, round, chosen)
         if drawn.noise.ndim == 3:
             return drawn._replace(noise=0 * drawn.noise)
         noise = drawn.noise.copy()  # what is drawn once and belongs to the objective stays

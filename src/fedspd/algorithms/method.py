@@ -14,7 +14,7 @@ from fedspd.privacy import POISSON, WITHOUT_REPLACEMENT, PaperFormulas, Publishe
 from fedspd.problem import Objective
 
 Guarantee = Literal["proved", "as published", "none"]
-Grid = tuple[dict[str, Any], ...]
+TuningGrid = tuple[dict[str, Any], ...]
 NOISES = {"gaussian": "Gaussian", "laplace": "spherical Laplace"}
 
 
@@ -128,9 +128,9 @@ class Method:
     kind: type
     settings: type
     make: Callable[[Public, Any], Made]
-    grid: Grid
+    grid: TuningGrid
     work: Callable[[Any], Work] = one_step_on_all
-    board_grid: Grid | None = None
+    board_grid: TuningGrid | None = None
     needs: Needs = Needs()
     compared: Mapping[str, Any] = field(default_factory=dict)
     deploys: bool = False

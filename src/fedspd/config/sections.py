@@ -37,9 +37,9 @@ class Data:
     @classmethod
     def of(cls, keys: Any) -> "Data":
         """A table of keys, of which `name` decides which others there are."""
-        table, general = _table("data", keys), _declared(cls)
+        table, general = _table("data", keys), declared_keys(cls)
         source = SOURCES.get(str(table.get("name", "adult")))
-        own = _declared(source.settings) if source else {}
+        own = declared_keys(source.settings) if source else {}
         for key in table:
             if key not in general | own:
                 raise InputError(f"unknown key data.{key}; {nearest(key, general | own)}")
@@ -77,7 +77,7 @@ class Problem:
         "what counts the same in the objective: every client, or every record",
         choices=("clients", "records"),
     )
-    ratio: float = setting(0.5, "elastic-net: share of the l1 part", at_least=0)
+    ratio: float = setting(0.5, "elastic-net: share of the l1 part", at_least=0, at_most=1)
     per_client: str = setting(
         "share",
         "share: each client carries 1/N of the regularizer; full: all of it",
@@ -216,10 +216,10 @@ class Config:
     def declared(self, section: str) -> dict[str, Field[Any]]:
         """Where the keys of a section are declared."""
         if section == "algorithm":
-            return _declared(self.algorithm.settings)
+            return declared_keys(self.algorithm.settings)
         if section == "data":
-            return _declared(Data) | _declared(self.data.source)
-        return _declared(SECTIONS[section])
+            return declared_keys(Data) | declared_keys(self.data.source)
+        return declared_keys(SECTIONS[section])
 
 
 SECTIONS: dict[str, Any] = {section.name: section.type for section in fields(Config)}
@@ -273,35 +273,8 @@ NEEDED: dict[str, tuple[Condition, ...]] = {
 """What a setting needs of the others so that it is read. Those of a method say so themselves."""
 
 
-def describe() -> list[tuple[str, str, str]]:
-    """Name, default and meaning of every setting; those of methods with the methods that have them."""
-    rows = []
-    for section, kind in SECTIONS.items():
-        if section == "algorithm":
-            rows += _of_methods()
-        else:
-            rows += [(f"{section}.{key.name}", _default(key), _meaning(key)) for key in _declared(kind).values()]
-        if section == "data":
-            rows += [
-                (f"data.{key.name}", _default(key), f"{_meaning(key)}; of {name}")
-                for name, source in SOURCES.items()
-                for key in fields(source.settings)
-            ]
-    return rows
-
-
-def _of_methods() -> list[tuple[str, str, str]]:
-    having: dict[tuple[str, str, str], list[str]] = {}
-    for name, method in METHODS.items():
-        for key in fields(method.settings):
-            having.setdefault((f"algorithm.{key.name}", _default(key), _meaning(key)), []).append(name)
-    named = [
-        ("algorithm.name", DEFAULT_METHOD, "the method, see fedspd methods; it decides which other keys there are")
-    ]
-    return named + [(name, value, f"{words}; of {', '.join(names)}") for (name, value, words), names in having.items()]
-
-
-def _declared(kind: Any) -> dict[str, Field[Any]]:
+def declared_keys(kind: Any) -> dict[str, Field[Any]]:
+    """Fields of a dataclass that are settings."""
     return {key.name: key for key in fields(kind) if "doc" in key.metadata}
 
 
@@ -309,12 +282,3 @@ def _table(name: str, keys: Any) -> Mapping[str, Any]:
     if not isinstance(keys, Mapping):
         raise InputError(f"[{name}] must be a table of keys, got {keys!r}; write [{name}] on its own line.")
     return keys
-
-
-def _default(key: Field[Any]) -> str:
-    return "" if key.default is None else str(key.default)
-
-
-def _meaning(key: Field[Any]) -> str:
-    choices = key.metadata.get("choices", ())
-    return key.metadata["doc"] + (f" ({' | '.join(choices)})" if len(choices) > 1 else "")

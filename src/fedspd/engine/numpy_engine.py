@@ -11,7 +11,7 @@ from fedspd.engine import draws
 from fedspd.engine.batches import draw_records, gather_batches, trimmed
 from fedspd.engine.client_tables import converted, gather, heard, joined, scatter, writable
 from fedspd.engine.diagnostics import Lagrangian
-from fedspd.engine.outcome import Trace, conclude
+from fedspd.engine.outcome import Trace, outcome_of
 from fedspd.engine.parallel import ParallelMap, cores
 from fedspd.engine.participation import RoundPlan, plan_rounds
 from fedspd.engine.release import Drawn, release
@@ -51,7 +51,7 @@ def simulate(
     """
     check_claims(simulation.algorithm, simulation.plan, prod(simulation.matrix))
     with cores() as each:
-        return _simulate(simulation, on_round, gate, drawn or (lambda *turn: draw(simulation, *turn)), each)
+        return _simulate(simulation, on_round, gate, drawn or (lambda *turn: draw_round(simulation, *turn)), each)
 
 
 def _simulate(
@@ -80,7 +80,7 @@ def _simulate(
         played.append(turn)
         on_round()
     trace = Trace(np.array(models), *np.array(rows).reshape(-1, 3).T)
-    return conclude(simulation, spending, played, trace, lagrangian, each)
+    return outcome_of(simulation, spending, played, trace, lagrangian, each)
 
 
 def _follow(simulation: Simulation, clients: Any, each: ParallelMap) -> Lagrangian:
@@ -133,7 +133,7 @@ def alike(sizes: np.ndarray) -> list[np.ndarray]:
     return parts
 
 
-def draw(simulation: Simulation, round: int, chosen: np.ndarray) -> Draws:
+def draw_round(simulation: Simulation, round: int, chosen: np.ndarray) -> Draws:
     """Records and noise; streams are keyed by the round, so any round can be drawn again alone."""
     records = draw_records(
         draws.stream(simulation.seed, "records", round), simulation.shards.sizes[chosen], simulation.plan.sampling,

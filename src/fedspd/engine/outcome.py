@@ -30,7 +30,7 @@ def require_rounds(played: list[RoundPlan]) -> None:
         )
 
 
-def conclude(
+def outcome_of(
     simulation: Simulation,
     spending: Spending,
     played: list[RoundPlan],

@@ -11,7 +11,7 @@ from fedspd.algorithms import METHODS
 Settings = dict[str, Any]
 
 
-class Entered(Mapping[str, Settings]):
+class EnteredMethods(Mapping[str, Settings]):
     """Titles of all methods with a guarantee, and what each changes; those that users bring come in when they do."""
 
     def __init__(self, *guarantees: str) -> None:
@@ -35,11 +35,11 @@ class Entered(Mapping[str, Settings]):
         return len(self._all())
 
 
-PRIVATE = Entered("proved")
+PRIVATE = EnteredMethods("proved")
 """Equal to the last digit of epsilon, by proof."""
-CLAIMED = Entered("as published")
+CLAIMED = EnteredMethods("as published")
 """With the epsilon that their authors claim, and scaling that nobody pays for: beside the board, not on it."""
-OPEN = Entered("none")
+OPEN = EnteredMethods("none")
 OURS = METHODS["fedspd"].card.title
 BY_RULE: dict[str, Settings] = {f"{OURS} by rule": {"algorithm.name": "fedspd"}}
 """Not tuned: step sizes by rules on public numbers, whose constants were set once on a validation split of Adult."""

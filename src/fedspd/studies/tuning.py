@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedspd.algorithms import Method
-from fedspd.algorithms.method import Grid
+from fedspd.algorithms.method import TuningGrid
 from fedspd.config import Config, changed
 from fedspd.errors import InputError
 from fedspd.studies.jobs import run_all
@@ -25,7 +25,7 @@ PROTOCOL = (
 )
 
 
-def trials(config: Config, grid: Grid | None = None) -> list[Config]:
+def trials(config: Config, grid: TuningGrid | None = None) -> list[Config]:
     """Every point of a grid, the method's own by default, with every seed of the protocol, on the validation split."""
     common = {"data.split": "validation", "metrics.criterion": False, "metrics.objective_every": 10**6}
     return [
@@ -54,7 +54,7 @@ def tune(
     return [grid[best] for grid, best in zip(own, means.argmax(axis=1), strict=True)]
 
 
-def _grid(method: Method, board: bool) -> Grid:
+def _grid(method: Method, board: bool) -> TuningGrid:
     grid = method.board_grid if board and method.board_grid is not None else method.grid
     if len(grid) != POINTS:
         raise InputError(

@@ -11,7 +11,7 @@ from fedspd.algorithms.parts.network import Network
 from fedspd.algorithms.parts.topology import make_topology
 from fedspd.engine import Outcome, Simulation, simulate
 from fedspd.engine.jax_engine.session import installed
-from fedspd.engine.numpy_engine import draw
+from fedspd.engine.numpy_engine import draw_round
 from fedspd.privacy import (
     POISSON,
     WHOLE_SHARD,
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(not installed(), reason="JAX is not installed")
 def compiled(run: Simulation, kind: Any = np.float64, own_draws: bool = False) -> Outcome:
     from fedspd.engine.jax_engine.batch import simulate_batch
 
-    handed_in = None if own_draws else lambda round, chosen: draw(run, round, chosen)
+    handed_in = None if own_draws else lambda round, chosen: draw_round(run, round, chosen)
     ((_, outcome),) = simulate_batch([run], kind=kind, drawn=handed_in)
     return outcome
 

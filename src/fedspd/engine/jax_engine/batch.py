@@ -19,7 +19,7 @@ from fedspd.engine.jax_engine.program import RoundOutputs, run_and_measure
 from fedspd.engine.jax_engine.session import session
 from fedspd.engine.jax_engine.sharded import run_sharded
 from fedspd.engine.numpy_engine import GivenDraws
-from fedspd.engine.outcome import Trace, conclude, require_rounds
+from fedspd.engine.outcome import Trace, outcome_of, require_rounds
 from fedspd.engine.parallel import ParallelMap, cores
 from fedspd.engine.participation import RoundPlan, plan_rounds
 from fedspd.engine.simulation import Outcome, Simulation, check_claims
@@ -174,7 +174,7 @@ def _outcome(
     )
     lagrangian = _follow(simulation, lane, left.points, models, each) if simulation.lagrangian else None
     accuracy = None if counts is None else shares(counts[:rounds], models, len(simulation.test))
-    return conclude(simulation, ready.spending, played, trace, lagrangian, each, accuracy)
+    return outcome_of(simulation, ready.spending, played, trace, lagrangian, each, accuracy)
 
 
 def _follow(
