@@ -26,7 +26,7 @@ from fedspd.results import ABOUT, COLUMNS, Summary
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "fedspd"
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]}
-SLOW = {"docs/reading-the-paper.md"} | {
+SLOW = {"README.md", "docs/reading-the-paper.md"} | {
     f"docs/how-to/{name}.md"
     for name in (
         "compare-methods",

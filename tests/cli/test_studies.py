@@ -22,6 +22,8 @@ from fedspd.studies.tuning import POINTS, PROTOCOL, SEEDS, TuningGrid, trials
 from tests.studies.made import once, result
 from tests.support.command import Finished, run_all
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("compare", "--seeds", "1", "--epsilon", "1", "--data", "iid", "--participation", "full")
 FIRST: dict[str, tuple[str, ...]] = {"figure 6": ("reproduce", "fig6", "--out", "study")}
 THEN: dict[str, tuple[str, ...]] = {
@@ -150,7 +152,6 @@ def test_what_is_asked_for_properly_ends_well_and_says_nothing_on_stderr(done: d
     assert (done[name].code, done[name].err) == (0, "")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["figure 2", "compared", "compared again", "report", "report into"])
 def test_what_takes_long_ends_well_and_says_nothing_on_stderr(studied: dict[str, Finished], name: str) -> None:
     assert (studied[name].code, studied[name].err) == (0, "")
@@ -202,7 +203,6 @@ def test_json_is_the_tables_the_statements_and_the_folder_and_nothing_else(done:
     assert {row["variant"] for row in printed["verdict"]} == {"as published", "proved"}
 
 
-@pytest.mark.slow
 def test_figure_2_with_one_seed_is_drawn_and_its_random_claims_cannot_be_tested(studied: dict[str, Finished]) -> None:
     study = studied["figure 2"].folder / "new" / "study"
     assert names(study) >= {"page.json", "report.html", "fig2-published.png", "fig2-proved.png", "curves.csv"}
@@ -221,7 +221,6 @@ def test_figure_2_with_one_seed_is_drawn_and_its_random_claims_cannot_be_tested(
     assert min(last.values()) > 76.4, "the proved method is above the majority class at every budget"
 
 
-@pytest.mark.slow
 def test_a_comparison_has_every_method_once_and_the_central_one(studied: dict[str, Finished]) -> None:
     study = studied["compared"].folder / "study"
     with (study / "leaderboard.csv").open() as file:
@@ -243,7 +242,6 @@ def test_a_comparison_has_every_method_once_and_the_central_one(studied: dict[st
     assert {row["rounds"] for row in rows if row["rounds"]} == {"5", "1"}
 
 
-@pytest.mark.slow
 def test_every_tuned_method_ran_with_the_point_that_won_its_trials_and_nothing_was_tried_twice(
     studied: dict[str, Finished],
 ) -> None:
@@ -267,7 +265,6 @@ def flat(config: Config) -> dict[str, Any]:
     return {f"{section}.{key}": value for section, keys in config.to_dict().items() for key, value in keys.items()}
 
 
-@pytest.mark.slow
 def test_central_l1_logistic_regression_reaches_84_62_percent(studied: dict[str, Finished]) -> None:
     with (studied["compared"].folder / "study" / "leaderboard.csv").open() as file:
         (row,) = [row for row in csv.DictReader(file) if row["method"] == "l1 logistic regression"]
@@ -276,7 +273,6 @@ def test_central_l1_logistic_regression_reaches_84_62_percent(studied: dict[str,
     assert row["epsilon"] == ""
 
 
-@pytest.mark.slow
 def test_every_output_of_a_comparison_states_privacy_and_that_tuning_is_not_charged(
     studied: dict[str, Finished],
 ) -> None:
@@ -294,7 +290,6 @@ def test_every_output_of_a_comparison_states_privacy_and_that_tuning_is_not_char
     assert "not charged" in PROTOCOL
 
 
-@pytest.mark.slow
 def test_a_second_comparison_reads_the_same_numbers_from_the_cache(studied: dict[str, Finished]) -> None:
     printed = strict_json(studied["compared again"].out)
     assert printed["folder"] == "../compared/study"
@@ -310,7 +305,6 @@ def test_a_second_comparison_reads_the_same_numbers_from_the_cache(studied: dict
     assert (studied["compared"].folder / "study" / "page.json").stat().st_ino != before["page.json"]
 
 
-@pytest.mark.slow
 def test_the_command_report_takes_study_folders(studied: dict[str, Finished]) -> None:
     document = (studied["report"].folder / "both.html").read_text("utf-8")
     assert "Reproduction of Section V" in document

@@ -17,6 +17,8 @@ from fedspd.report import folders_page
 from tests.studies.made import TINY, once
 from tests.support.command import SCRIPT, Finished, environment, run_all, run_script
 
+pytestmark = pytest.mark.slow
+
 FIXED = tuple(part for name, value in TINY.items() for part in ("--set", f"{name}={str(value).lower()}"))
 SMALL = ("sweep", "proved", "--grid", "privacy.epsilon=1,3", "--seeds", "2", "--engine", "numpy", *FIXED)
 LONG = ("sweep", "--grid", "run.participants=lin:1:10:10", "--seeds", "3", "--engine", "numpy", *FIXED[:2], *FIXED[4:])
@@ -175,7 +177,6 @@ def test_wrong_options_are_exit_code_2_without_a_traceback(done: dict[str, Finis
     assert "Traceback" not in done[name].err
 
 
-@pytest.mark.slow
 def test_a_process_killed_in_the_middle_loses_no_finished_run_and_the_same_call_makes_only_the_others(
     tmp_path: Path,
 ) -> None:
@@ -196,7 +197,6 @@ def test_a_process_killed_in_the_middle_loses_no_finished_run_and_the_same_call_
     assert {path.name for path in (tmp_path / "study").iterdir()} == FILES
 
 
-@pytest.mark.slow
 def test_an_interrupt_from_the_keyboard_says_how_to_go_on(tmp_path: Path) -> None:
     before, code, err = stopped(tmp_path, signal.SIGINT)
     assert 0 < len(before) < 30
@@ -211,7 +211,6 @@ main()
 """
 
 
-@pytest.mark.slow
 def test_without_pyarrow_the_parquet_file_is_left_out_in_one_sentence_and_no_old_one_stays(tmp_path: Path) -> None:
     first = run_script(tmp_path, *SMALL, "--out", "study")
     assert first.code == 0

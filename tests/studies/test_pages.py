@@ -24,6 +24,8 @@ from fedspd.studies.reproduce.page import curves_grid, reproduction_page, study_
 from fedspd.studies.tuning import PROTOCOL
 from tests.studies.made import ROUNDS, SEEDS, entry, once, paper
 
+pytestmark = pytest.mark.slow
+
 NOT_CHARGED = "not charged"
 CENTRAL = (84.62, 0.3326)
 

@@ -16,6 +16,8 @@ from fedspd.studies.reproduce.run import total_loss
 from fedspd.studies.tuning import POINTS, SEEDS, tune
 from tests.studies.made import SMALL, SMALL_SEEDS, STEEP
 
+pytestmark = pytest.mark.slow
+
 PRIVACY = load_studies("fig6")[0]
 
 
