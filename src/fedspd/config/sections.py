@@ -267,6 +267,7 @@ NEEDED: dict[str, tuple[Condition, ...]] = {
     "run.selection": (_SOME, (lambda c: c.run.most_stale is None, "that run.most_stale is left out")),
     "run.most_stale": (_SOME,),
     "run.most_participations": (_PROVED, _ROUNDS),
+    "run.average_last": (_ROUNDS,),
     "run.min_participants": (_PROVED, _SOME, _ROUNDS),
     "metrics.spent_every_round": (_CLAIMS,),
 }
