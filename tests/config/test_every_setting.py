@@ -50,7 +50,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "run.min_participants": (10,),
     "run.average_last": (3,),
     "run.seed": (1,),
-    "metrics.objective_every": (1,),
+    "metrics.objective_every": (0,),
     "metrics.spent_every_round": (False,),
     "metrics.lagrangian": (False,),
     "algorithm.penalty": (0.37,),

@@ -131,9 +131,10 @@ def per_round(name: str, epsilon: float, **changes: Any) -> tuple[Config, Proved
     config = load(
         "proved",
         {"algorithm.name": name, "privacy.budget": "round", "privacy.epsilon": epsilon, "privacy.delta": 1e-4,
-         "run.rounds": 100, "metrics.criterion": False, "metrics.spent_every_round": False}
+         "run.rounds": 100, "metrics.criterion": False}
         | PER_ROUND[name]
         | dotted,
+        where_read={"metrics.spent_every_round": False},
     )  # fmt: skip
     plan = prepare_experiment(config).plan
     assert isinstance(plan, ProvedPlan)

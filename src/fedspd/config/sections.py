@@ -269,7 +269,7 @@ NEEDED: dict[str, tuple[Condition, ...]] = {
     "run.most_participations": (_PROVED, _ROUNDS),
     "run.average_last": (_ROUNDS,),
     "run.min_participants": (_PROVED, _SOME, _ROUNDS),
-    "metrics.spent_every_round": (_CLAIMS,),
+    "metrics.spent_every_round": (_CLAIMS, _ROUNDS),
 }
 """What a setting needs of the others so that it is read. Those of a method say so themselves."""
 

@@ -120,7 +120,14 @@ def test_private_methods_of_a_situation_differ_in_their_name_and_in_what_exact_s
         assert disputed(configs) == {"algorithm.name"} | smooth
         assert all(as_declared(config) for config in configs), "nobody is set up beforehand"
         unread = set.union(*(set(read(one)) - set(read(other)) for one in configs for other in configs))
-        everybody = {"run.selection", "run.most_stale", "run.min_participants", "run.most_participations"}
+        everybody = {
+            "run.selection",
+            "run.most_stale",
+            "metrics.spent_every_round",
+            "run.average_last",
+            "run.min_participants",
+            "run.most_participations",
+        }
         assert {name for name in unread if not name.startswith("algorithm.")} <= everybody
         assert {config.problem.regularizer for config in configs} <= {"l1", "squared-l2"}
         assert {config.privacy.epsilon for config in configs} == {budget}
@@ -154,7 +161,7 @@ def test_open_methods_differ_from_private_ones_in_the_method_and_in_what_privacy
             assert as_declared(config, **{name.removeprefix("algorithm."): value for name, value in entered.items()})
             unread = {name for name in set(read(own)) ^ set(read(config)) if not name.startswith("algorithm.")}
             assert {name for name in unread if not name.startswith("privacy.")} <= {
-                "data.moments_share", "data.deviation_floor", "metrics.spent_every_round", "run.min_participants",
+                "data.moments_share", "data.deviation_floor", "metrics.spent_every_round", "run.average_last", "run.min_participants",
                 "run.most_participations", *({"run.selection", "run.most_stale"} if method == "FedPD" else ()),
             }  # fmt: skip
 
