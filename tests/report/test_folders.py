@@ -17,6 +17,8 @@ from fedspd.report.page import Chart, Grid, Measured, Page, Section, Series, to_
 from fedspd.results import read_summary
 from tests.support.command import Finished, run_all, run_script
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("--set", "run.rounds=3", "--set", "metrics.criterion=false", "--quiet", "--out", "run")
 CASES: dict[str, tuple[str, ...]] = {
     "proved": ("run", *SMALL),

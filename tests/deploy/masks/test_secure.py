@@ -22,6 +22,8 @@ from tests.support.deploy.masked_sites import Masked
 from tests.support.deploy.sites import Federation, ask, federation
 from tests.support.deploy.twists import mean_of_totals
 
+pytestmark = pytest.mark.slow
+
 STAGES = ("train.exchange", "train.deal", "train.mask", "train.unmask")
 FIXED: dict[str, Any] = LITTLE_NOISE | STEP | PENALTY | {"federation__fixed_draws": True, "run__rounds": 4}
 

@@ -23,6 +23,8 @@ from tests.support.deploy.secure_round import (
     vectors_of,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def summed(vectors: Mapping[int, np.ndarray], over: Collection[int]) -> list[int]:
     """The sum by Python's integers, which do not wrap around."""

@@ -18,6 +18,8 @@ from fedspd.studies.sweep.plan import AT_THE_END
 from fedspd.studies.sweep.rows import COLUMNS, Row, row_of
 from tests.studies.made import TINY
 
+pytestmark = pytest.mark.slow
+
 EPSILON, SCALE = "privacy.epsilon=1,3", "algorithm.step_scale=0.5,2"
 
 
