@@ -71,7 +71,7 @@ def many_clients(clients: int = 10_000, records: int = 325, kind: Any = np.float
         shards=shards,
         algorithm=replace(base.algorithm, clients=clients),
         plan=replace(base.plan, records=np.full(clients, records)),
-        participants=1000,
+        participants=min(1000, clients),
         rounds=20,
         objective_every=20,
     )
