@@ -22,7 +22,8 @@ every_private_method = pytest.mark.parametrize(
 
 
 def prepared(name: str, **changes: Any) -> Simulation:
-    config = small_run(name, metrics__lagrangian=False, metrics__spent_every_round=False, **changes)
+    spared = {} if METHODS[name].needs.one_round else {"metrics__spent_every_round": False}
+    config = small_run(name, metrics__lagrangian=False, **spared, **changes)
     return replace(prepare_experiment(config).simulation, objective_every=0)
 
 
