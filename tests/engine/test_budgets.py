@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from fedspd import InputError, config, run
 from fedspd.algorithms.methods.fedpd import FedPD
+from fedspd.algorithms.methods.fedspd import FedSPD
 from fedspd.algorithms.parts.step_sizes import Constant
 from fedspd.assemble import prepare_experiment
 from fedspd.assemble.planning import proposed_plan
@@ -310,3 +312,38 @@ def test_scaling_is_part_of_what_was_spent_also_where_it_is_evaluated_at_the_end
     assert last["epsilon_spent_max"] <= 1.0
     assert last["epsilon_spent_mean"] > 0.4 * last["epsilon_spent_max"], "all ten released moments, four took part"
     assert (last["participations_max"], last["uploads"]) == (3, 12)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"metrics.criterion": True, "metrics.lagrangian": False}, "^metrics.criterion needs every client's average"),
+        ({"data.bias": 2.0}, "^bias must be at least 0 and below row_norm = 1, got 2; lower it"),
+        ({"run.engine": "jax", "algorithm.batch_size": 5, "algorithm.sampling": "poisson"}, "got Poisson sampling"),
+        ({"run.participants": 11}, "^participants must be between 1 and the number of clients, 10, got 11"),
+    ],
+)
+def test_what_is_refused_is_refused_before_a_ledger_is_opened(settings: dict[str, Any], message: str) -> None:
+    """A ledger that was opened would be charged for moments, of a run that never is."""
+
+    def opened() -> Any:
+        raise AssertionError("the ledger was asked for")
+
+    small = {"partition.clients": 10, "run.participants": 5, "metrics.criterion": False}
+    with pytest.raises(InputError, match=message):
+        prepare_experiment(config.load("proved", small | settings), opened)
+
+
+def test_a_query_of_records_that_claims_a_sensitivity_of_zero_is_not_let_out_unnoised() -> None:
+    """A round without sensitivity is neither noised nor charged; it must then be one that gets no records at all."""
+    simulation = proved(cap=3, participants=2, rounds=3)
+
+    class Claims(FedSPD):
+        """Says that nothing moves its uploads."""
+
+        def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
+            return 0.0 * np.asarray(batch_sizes)
+
+    claims = Claims(**vars(simulation.algorithm))
+    with pytest.raises(RuntimeError, match="Claims says that no record moves round 1 but has no free rounds"):
+        simulate(replace(simulation, algorithm=claims))

@@ -14,10 +14,11 @@ from fedspd.algorithms import Made
 from fedspd.algorithms.base import FlipsLabels
 from fedspd.assemble.agreement import Agreed, agree
 from fedspd.assemble.deal import deal, measured_on
+from fedspd.assemble.engines import check_engine
 from fedspd.assemble.gate import LedgerGate, open_gate
 from fedspd.assemble.scaling import scaled_by_release
 from fedspd.config import Config
-from fedspd.data import SOURCES, Shards, Table, declare, prepare
+from fedspd.data import SOURCES, Shards, Table, check_bias, declare, prepare
 from fedspd.engine import Simulation, check_run, stream
 from fedspd.engine.release import flip_labels
 from fedspd.errors import InputError
@@ -48,6 +49,8 @@ def prepare_experiment(config: Config, open_ledger: Callable[[], Ledger] | None 
             else was found good; None keeps counts in memory.
     """
     method = config.algorithm.method
+    check_measures(config)
+    check_engine(config)
     if method.guarantee == "proved":
         return _proved(config, open_ledger)
     if open_ledger is not None:
@@ -56,6 +59,15 @@ def prepare_experiment(config: Config, open_ledger: Callable[[], Ledger] | None 
             f"{method.guarantee!r}; leave out --ledger."
         )
     return _published(config)
+
+
+def check_measures(config: Config) -> None:
+    """Refuse measures that rest on others which are left out."""
+    if config.metrics.criterion and not config.metrics.lagrangian:
+        raise InputError(
+            "metrics.criterion needs every client's average over the rounds, got metrics.lagrangian = false; set "
+            "metrics.criterion = false too."
+        )
 
 
 def _published(config: Config) -> Experiment:
@@ -76,6 +88,7 @@ def _proved(config: Config, open_ledger: Callable[[], Ledger] | None) -> Experim
     dealt, width = deal(config, train), len(train.columns) + (config.data.bias != 0)
     agreed = agree(config, dealt.holdings, width, len(train.classes))
     run, batch_size = config.run, config.algorithm.work.batch_size
+    check_bias(config.data.bias, config.data.row_norm or 0.0)
     check_run(dealt.holdings, width, agreed.algorithm, agreed.plan, batch_size, run.participants, run.most_stale)
     gate = None if open_ledger is None else open_gate(open_ledger(), agreed.plan, config, dealt)
     shards, test, released = scaled_by_release(config, declared, dealt, test, agreed.plan, gate)
@@ -87,11 +100,6 @@ def _proved(config: Config, open_ledger: Callable[[], Ledger] | None) -> Experim
 
 def _simulation(config: Config, agreed: Agreed[Any], shards: Shards, test: Table) -> Simulation:
     run, metrics = config.run, config.metrics
-    if metrics.criterion and not metrics.lagrangian:
-        raise InputError(
-            "metrics.criterion needs every client's average over the rounds, got metrics.lagrangian = false; set "
-            "metrics.criterion = false too."
-        )
     everybody = config.algorithm.method.needs.everybody
     return Simulation(
         shards=shards,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from fedspd.config import Config
 from fedspd.engine import Outcome, Simulation
+from fedspd.engine.jax_engine.inputs import check_sampling
 from fedspd.engine.jax_engine.session import installed, require
 from fedspd.engine.spending import Gate
 from fedspd.privacy import POISSON
@@ -14,6 +15,15 @@ RECORD_SECONDS = 6e-7  # of NumPy per record of a round: benchmarks/limit.py, K 
 GAIN = 2.0  # how much faster JAX is on the same CPU, once compiled: benchmarks/speed.py
 COMPILE_SECONDS = 8.0  # importing JAX and compiling one shape
 ACCELERATORS = ("/dev/nvidia0", "/dev/kfd", "/dev/accel0")
+
+
+def check_engine(config: Config) -> None:
+    """Refuse an engine that is not there or cannot run this, by settings alone: before a ledger is opened."""
+    work = config.algorithm.work
+    if config.run.engine == "jax":
+        require()
+        if work.batch_size is not None:
+            check_sampling(work.sampling)
 
 
 def pick_engine(config: Config, simulation: Simulation, runs: int, charged: bool) -> str:

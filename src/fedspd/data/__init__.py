@@ -8,7 +8,7 @@ from fedspd.data.adult import AdultSettings, adult_schema, write_adult_csv
 from fedspd.data.dataset import Category, Holdings, Shards, Table, assign
 from fedspd.data.flat import open_shards, write_shards
 from fedspd.data.partition import KINDS, split
-from fedspd.data.pipeline import Declared, declare, finish, hold_out, prepare
+from fedspd.data.pipeline import Declared, check_bias, declare, finish, hold_out, prepare
 from fedspd.data.scaling import clip_rows
 from fedspd.data.schema import Categorical, Numeric, Schema, read_schema, schema_text
 from fedspd.data.source import SOURCES, Cells, Source, read_adult
@@ -30,6 +30,7 @@ __all__ = [
     "Table",
     "adult_schema",
     "assign",
+    "check_bias",
     "clip_rows",
     "declare",
     "finish",

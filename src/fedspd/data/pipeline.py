@@ -72,10 +72,15 @@ def finish(features: Matrix, mean: Vector, deviation: Vector, bias: float, row_n
     The bias is the same in every record, so it is set apart from the bound first: otherwise long rows
     would shrink it.
     """
-    if not 0 <= bias < row_norm:
-        raise InputError(f"bias must be at least 0 and below row_norm = {row_norm:g}, got {bias:g}; lower it.")
+    check_bias(bias, row_norm)
     rows = scaling.clip_rows(scaling.z_score(features, mean, deviation), float(np.sqrt(row_norm**2 - bias**2)))
     return np.hstack([rows, np.full((len(rows), 1), float(bias))]) if bias else rows
+
+
+def check_bias(bias: float, row_norm: float) -> None:
+    """Refuse a bias that leaves a row no length, by declared numbers."""
+    if not 0 <= bias < row_norm:
+        raise InputError(f"bias must be at least 0 and below row_norm = {row_norm:g}, got {bias:g}; lower it.")
 
 
 def _scaled(cells: Cells, kind: Scaling) -> tuple[Table, Table]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedspd.algorithms.base import HasFreeRounds
 from fedspd.engine import draws
 from fedspd.engine.simulation import Simulation
 from fedspd.engine.spending import Spending
@@ -44,8 +45,14 @@ def plan_rounds(simulation: Simulation, spending: Spending) -> Iterator[RoundPla
 
 def is_free(simulation: Simulation, round: int) -> bool:
     """Whether a round does not depend on records: nobody is charged for it. It is so for all clients or for none."""
-    first = simulation.batch_sizes(np.zeros(1, np.int64))
-    return not np.any(simulation.algorithm.sensitivity(round, first))
+    algorithm, first = simulation.algorithm, simulation.batch_sizes(np.zeros(1, np.int64))
+    free = not np.any(algorithm.sensitivity(round, first))
+    if free and simulation.plan.guarantee == "proved" and not isinstance(algorithm, HasFreeRounds):
+        raise RuntimeError(
+            f"{type(algorithm).__name__} says that no record moves round {round} but has no free rounds: its query "
+            "would leave without noise and without a charge."
+        )
+    return free
 
 
 def choose(simulation: Simulation, round: int, spending: Spending) -> np.ndarray:

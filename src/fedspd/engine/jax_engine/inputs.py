@@ -78,14 +78,19 @@ def program_key(simulation: Simulation, kind: Any, handed_in: bool) -> ProgramKe
     )  # fmt: skip
 
 
-def _drawing(simulation: Simulation, count: int) -> str:
-    if simulation.batch_size is None:
-        return "whole shard"
-    if simulation.plan.sampling == POISSON:
+def check_sampling(sampling: str) -> None:
+    """Refuse batches whose length no program can be compiled for."""
+    if sampling == POISSON:
         raise InputError(
             "the JAX engine draws batches of a fixed size, got Poisson sampling, whose batches have any; run it with "
             "--engine numpy."
         )
+
+
+def _drawing(simulation: Simulation, count: int) -> str:
+    if simulation.batch_size is None:
+        return "whole shard"
+    check_sampling(simulation.plan.sampling)
     if simulation.plan.sampling == WITH_REPLACEMENT:
         return "with replacement"
     return "some" if count * count <= SORTS * int(simulation.shards.sizes.min()) else "all"
