@@ -53,8 +53,8 @@ UNSTABLE = load(
         "algorithm.name": "fedavg", "algorithm.inverse_step": 0.1, "problem.loss": "least-squares",
         "problem.clip_norm": inf, "partition.clients": 4,
         "run.participants": 4, "run.rounds": 3, "algorithm.local_steps": 60, "metrics.criterion": False,
+        "algorithm.batch_size": None,
     },
-    absent=["algorithm.batch_size"],
 )  # fmt: skip
 SMALL = Study(
     "fig5", "proved-small", "proved", "A small study", "runs",

@@ -88,7 +88,6 @@ class Made:
     algorithm: Algorithm
     rounds: int
     participations: int | None = None  # the most that a client may have, where they are counted
-    contraction: float = 0.0  # by which a later local step shrinks a record's part in the query; 0: not counted on
     max_batch: int | None = None  # most records in a batch, for Poisson sampling with several local steps
     formulas: PaperFormulas | None = None  # where the step size is that of the paper's Theorem 2
     dual_diameter: float = 1.0  # d_lambda of Theorem 2, for the criterion H

@@ -41,9 +41,10 @@ class Registry(Mapping[str, Method]):
         """What was registered in this process, for others that it starts."""
         return tuple(self._brought.values())
 
-    def is_built_in(self, name: str) -> bool:
-        """Whether a method is the package's own, whose proof its tests attack."""
-        return name in _built_in()
+    @property
+    def built_in(self) -> Mapping[str, Method]:
+        """The package's own, whose proofs its tests attack; asking for them loads no other distribution's code."""
+        return _built_in()
 
     def register(self, method: Method) -> None:
         """Enter a method of the user's; the same one again changes nothing."""
@@ -91,7 +92,8 @@ def _place(method: Method) -> tuple[bool, bool, int, str]:
 @cache
 def _built_in() -> dict[str, Method]:
     modules = [import_module(f"{methods.__name__}.{one.name}") for one in pkgutil.iter_modules(methods.__path__)]
-    return {one.name: one for module in modules for one in vars(module).values() if isinstance(one, Method)}
+    found = [one for module in modules for one in vars(module).values() if isinstance(one, Method)]
+    return {one.name: one for one in sorted(found, key=_place)}
 
 
 @cache

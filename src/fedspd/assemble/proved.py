@@ -3,7 +3,7 @@
 from math import inf
 
 from fedspd.algorithms import Made, Work
-from fedspd.algorithms.base import PerturbsObjective, TakesTurns
+from fedspd.algorithms.base import AveragesSteps, PerturbsObjective, TakesTurns
 from fedspd.algorithms.parts.rules import multiplier_for
 from fedspd.assemble.agreement import Agreed, public_numbers
 from fedspd.assemble.extensions import check_proof
@@ -27,8 +27,10 @@ def agree(config: Config, holdings: Holdings, columns: int, classes: int) -> Agr
 def make_sampling(made: Made, work: Work, dimension: int, holdings: Holdings) -> RecordSampling:
     """How records are drawn, with what the accounting must know of the local steps and of the noise."""
     algorithm = made.algorithm
+    # an average of local iterates counts early steps more than late ones
+    contraction = algorithm.contraction if isinstance(algorithm, AveragesSteps) else 0.0
     if work.batch_size is not None:
-        return RecordSampling(work.sampling, work.batch_size, work.local_steps, made.contraction, made.max_batch)
+        return RecordSampling(work.sampling, work.batch_size, work.local_steps, contraction, made.max_batch)
     if isinstance(algorithm, PerturbsObjective):
         return RecordSampling(
             WHOLE_SHARD, law="laplace", jacobian=algorithm.jacobian(holdings.divisors), dimension=dimension,
@@ -37,7 +39,7 @@ def make_sampling(made: Made, work: Work, dimension: int, holdings: Holdings) ->
     if algorithm.law == "laplace":
         return RecordSampling(WHOLE_SHARD, law="laplace", dimension=dimension, directions=1)
     blocks = algorithm.blocks if isinstance(algorithm, TakesTurns) else 1
-    return RecordSampling(WHOLE_SHARD, None, work.local_steps, made.contraction, blocks=blocks)
+    return RecordSampling(WHOLE_SHARD, None, work.local_steps, contraction, blocks=blocks)
 
 
 def make_plan(config: Config, holdings: Holdings, sampling: RecordSampling, made: Made) -> ProvedPlan:

@@ -1,7 +1,7 @@
-"""Configuration: strict TOML into frozen dataclasses. What a key means stands in `settings`, once."""
+"""Configuration: strict TOML into frozen dataclasses. What a key means stands in `sections`, once."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ def presets() -> list[str]:
 def load(
     source: str | Path,
     overrides: Mapping[str, Any] | None = None,
-    absent: Sequence[str] = (),
     where_read: Mapping[str, Any] | None = None,
 ) -> Config:
     """Read a preset by name or a TOML file by path, then apply overrides such as {"run.seed": 1}.
@@ -31,11 +30,10 @@ def load(
     Args:
         source: the preset or the file.
         overrides: settings to change, by "section.key"; None leaves one out.
-        absent: settings to leave out though the source has them.
         where_read: settings that are left out where they are not read, like those of a preset.
     """
     values = _read(source)
-    given = dict(overrides or {}) | dict.fromkeys(absent)
+    given = dict(overrides or {})
     left_out = dict.fromkeys(name for name, value in given.items() if value is None)
     is_preset = str(source) in presets()
     usual = overridden(overridden(values if is_preset else {}, where_read or {}), left_out)

@@ -155,9 +155,7 @@ def make(public: Public, settings: Settings) -> Made:
         relation=own.relation,  # pyright: ignore[reportArgumentType]
         crowding=steps.crowding,
     )
-    # an average of local iterates counts early steps more than late ones
-    contraction = steps.inverse_step / (steps.inverse_step + steps.penalty)
-    return Made(algorithm, steps.rounds, steps.participations, contraction, steps.max_batch)
+    return Made(algorithm, steps.rounds, steps.participations, steps.max_batch)
 
 
 METHOD = Method(

@@ -104,7 +104,7 @@ class Terms:
 
 def deployed_methods() -> list[str]:
     """Names of the methods that run between real sites: the package's own, since nobody vouches for others."""
-    return [name for name, method in METHODS.items() if method.deploys and METHODS.is_built_in(name)]
+    return [method.name for method in METHODS.built_in.values() if method.deploys]
 
 
 def base_name(run: str) -> str:
@@ -192,7 +192,7 @@ def _read_settings(values: Any) -> Config:
     table = values.get("algorithm", {})
     if isinstance(table, Mapping):
         name = table.get("name", DEFAULT_METHOD)
-        if not METHODS.is_built_in(name):
+        if name not in METHODS.built_in:
             raise InputError(
                 f"algorithm.name must be one of {', '.join(deployed_methods())}, got {name!r}; update both sides."
             )

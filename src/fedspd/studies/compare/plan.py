@@ -90,10 +90,10 @@ def configuration(cell: Cell) -> Config:
     common |= first_try(name_of(cell.method)) | EVERYBODY[cell.method]
     usual: Settings = {"metrics.spent_every_round": False, "privacy.delta": DELTA}
     if cell.method in OPEN:
-        return load("proved", common, ["data.row_norm"], usual | OPEN_DATA)
+        return load("proved", common | {"data.row_norm": None}, usual | OPEN_DATA)
     common["privacy.epsilon"] = cell.epsilon
     if cell.method in CLAIMED:
-        return load("proved", common, ["data.row_norm"], usual | CLAIMED_DATA)
+        return load("proved", common | {"data.row_norm": None}, usual | CLAIMED_DATA)
     return load("proved", common, where_read=usual)
 
 
