@@ -61,13 +61,13 @@ class Count:
     def __post_init__(self) -> None:
         if not 1 <= self.most < inf:
             raise InputError(
-                f"the most that the target {self.column!r} can count must be at least 1, got {self.most:g}; declare the "
-                "largest count there can be."
+                f"the most that the target {self.column!r} can count must be at least 1, got {self.most:g}; declare "
+                "the largest count there can be."
             )
         if not 0 <= self.typical <= self.most:
             raise InputError(
-                f"the typical count of {self.column!r} must be above 0 and at most {self.most:g}, got {self.typical:g}; "
-                "guess at its mean, without looking at records."
+                f"the typical count of {self.column!r} must be above 0 and at most {self.most:g}, got "
+                f"{self.typical:g}; guess at its mean, without looking at records."
             )
 
     @property
