@@ -20,16 +20,18 @@ from fedspd.data import (
     read_schema,
     schema_text,
 )
+from fedspd.data.columns import Product
 from fedspd.errors import InputError
+from fedspd.target import Classes, Count, Number
 
 AGE = Numeric("age", 18, 110, missing=60)
 LACTATE = Numeric("lactate", 0, 30, missing=0, log=True)
 WARD = Categorical("ward", ("surgery", "medicine", "intensive care"), missing="medicine", drop_first=True)
 SEX = Categorical("sex", ("F", "M"))
-SCHEMA = Schema((AGE, WARD, LACTATE, SEX), "outcome", ("home", "died"))
+SCHEMA = Schema((AGE, WARD, LACTATE, SEX), Classes("outcome", ("home", "died")))
 
 TEXT = """
-[label]
+[target]
 column = "outcome"
 classes = ["home", "died"]
 
@@ -79,7 +81,7 @@ def schemas(draw: st.DrawFn) -> Schema:
     columns = st.lists(numeric_columns() | categorical_columns(), min_size=1, max_size=4, unique_by=lambda c: c.name)
     inputs = tuple(draw(columns))
     label = draw(NAMES.filter(lambda name: name not in [column.name for column in inputs]))
-    return Schema(inputs, label, tuple(draw(st.lists(NAMES, min_size=2, max_size=3, unique=True))))
+    return Schema(inputs, Classes(label, tuple(draw(st.lists(NAMES, min_size=2, max_size=3, unique=True)))))
 
 
 def written(folder: Path, text: str) -> Path:
@@ -123,7 +125,7 @@ def test_features_are_named_and_marked_in_the_order_of_the_columns() -> None:
 def test_the_schema_of_adult_names_the_features_that_are_loaded(columns: adult.Columns, log_capital: bool) -> None:
     schema, loaded = adult_schema(columns, log_capital), declare(read_adult(AdultSettings(columns, log_capital)))
     assert schema.columns == loaded.train.columns == loaded.test.columns
-    assert schema.classes == loaded.train.classes
+    assert schema.target.classes == loaded.train.classes
     assert schema.numeric.tolist() == loaded.numeric.tolist() == [name in adult.BOUNDS for name in schema.columns]
     assert schema.categorical == loaded.categorical == {"published": 7, "all": 8}[columns]
 
@@ -131,9 +133,16 @@ def test_the_schema_of_adult_names_the_features_that_are_loaded(columns: adult.C
 @pytest.mark.parametrize(
     "changed",
     [
-        replace(SCHEMA, label="result"),
-        replace(SCHEMA, classes=("died", "home")),
-        replace(SCHEMA, classes=("home", "died", "moved")),
+        replace(SCHEMA, target=Classes("result", ("home", "died"))),
+        replace(SCHEMA, target=Classes("outcome", ("died", "home"))),
+        replace(SCHEMA, target=Classes("outcome", ("home", "died", "moved"))),
+        replace(SCHEMA, target=Number("outcome", 0, 1)),
+        replace(SCHEMA, target=Count("outcome", 3)),
+        replace(SCHEMA, client="hospital"),
+        replace(SCHEMA, products=(Product(AGE, SEX),)),
+        replace(SCHEMA, missing_markers=("unknown",)),
+        replace(SCHEMA, most_unreadable=0.1),
+        replace(SCHEMA, unconfirmed=("age",)),
         replace(SCHEMA, inputs=SCHEMA.inputs[::-1]),
         replace(SCHEMA, inputs=SCHEMA.inputs[:-1]),
         *(
@@ -144,12 +153,19 @@ def test_the_schema_of_adult_names_the_features_that_are_loaded(columns: adult.C
                 (0, replace(AGE, upper=np.nextafter(110, 111))),
                 (0, replace(AGE, missing=61)),
                 (0, replace(AGE, log=True)),
+                (0, replace(AGE, bins=4)),
+                (0, replace(AGE, log_bins=4)),
+                (0, replace(AGE, spline=4)),
+                (0, replace(AGE, bins=4, zero=True)),
+                (0, replace(AGE, bins=4, missing=None)),
                 (1, replace(WARD, name="unit")),
                 (1, replace(WARD, levels=("medicine", "surgery", "intensive care"))),
                 (1, replace(WARD, levels=(*WARD.levels, "day care"))),
                 (1, replace(WARD, missing="surgery")),
                 (1, replace(WARD, missing=None)),
                 (1, replace(WARD, drop_first=False)),
+                (1, replace(WARD, drop_first=False, ordinal=True)),
+                (1, replace(WARD, groups=(("bed", ("surgery", "medicine")),))),
             ]
         ),
     ],
@@ -165,20 +181,20 @@ def test_two_digests_are_equal_if_and_only_if_the_schemas_are(one: Schema, two: 
 
 def test_the_way_a_number_is_written_does_not_change_the_digest() -> None:
     whole, broken = Numeric("a", 0, 1, 0), Numeric("a", -0.0, 1.0, -0.0)
-    one, two = (Schema((column,), "label", ("no", "yes")) for column in (whole, broken))
+    one, two = (Schema((column,), Classes("label", ("no", "yes"))) for column in (whole, broken))
     assert one == two
     assert one.digest == two.digest
 
 
 def test_the_digest_is_the_same_in_every_version() -> None:
     # Of this program itself: sites with different versions of it must agree.
-    assert adult_schema().digest == "822dd13813b8dc50"
+    assert adult_schema().digest == "ad002ba0537de9e0"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("[label]", "[lable]", "the schema has an unknown key 'lable'; did you mean 'label'"),
+        ("[target]", "[traget]", "the schema has an unknown key 'traget'; did you mean 'target'"),
         ("classes =", "class =", "unknown key 'class'; did you mean 'classes'"),
         ("missing = 60", "mising = 60", "unknown key 'mising'; did you mean 'missing'"),
         ("bounds = [18", "bound = [18", "unknown key 'bound'; did you mean 'bounds'"),

@@ -24,6 +24,7 @@ from fedspd.data import (
 )
 from fedspd.data.adult import Columns
 from fedspd.errors import InputError
+from fedspd.target import Classes
 from tests.data.test_schema import SCHEMA
 
 HEADER = "age,ward,lactate,sex,outcome"
@@ -156,7 +157,7 @@ def test_no_bounds_however_extreme_let_a_number_out_of_the_unit_range(
         column = Numeric("age", lower, lower + width, missing=lower)
     except InputError:
         return  # bounds that rounding makes equal, or too far apart
-    schema = Schema((column, Categorical("sex", ("F", "M"))), "outcome", ("home", "died"))
+    schema = Schema((column, Categorical("sex", ("F", "M"))), Classes("outcome", ("home", "died")))
     assert abs(number(repr(value), tmp_path_factory.mktemp("site"), schema)) <= 1
 
 

@@ -67,10 +67,11 @@ def simulated(made: Federation) -> np.ndarray:
     labels = np.concatenate([table.labels for table in tables])
     offsets = np.concatenate([[0], np.cumsum([len(table) for table in tables])])
     shards = Shards(features, labels, offsets, None, config.problem.counts)  # pyright: ignore[reportArgumentType]
-    agreed = agree(config, shards.holdings, features.shape[1], len(schema.classes))
+    agreed = agree(config, shards.holdings, features.shape[1], len(schema.target.classes))
     simulation = Simulation(
-        shards, Table(features, labels, (*schema.columns, "bias"), schema.classes), agreed.algorithm, agreed.plan,
-        config.algorithm.work.batch_size, config.run.participants, agreed.rounds, config.run.seed, lagrangian=False,
+        shards, Table(features, labels, (*schema.columns, "bias"), schema.target.classes), agreed.algorithm,
+        agreed.plan, config.algorithm.work.batch_size, config.run.participants, agreed.rounds, config.run.seed,
+        lagrangian=False,
         same_participants=config.run.selection == "fixed",
     )  # fmt: skip
     return simulate(simulation, drawn=lambda round, chosen: sites_draws(simulation, round, chosen)).weights

@@ -98,7 +98,9 @@ def test_the_moments_have_the_planned_noise_around_the_true_sums(tmp_path: Path)
     columns = tuple(replace(schema.inputs[0], name=f"age-{number}") for number in range(300))
     wide = replace(schema, inputs=columns)
     terms = replace(made.terms(), schema=wide.digest)
-    table = Table(np.random.default_rng(0).uniform(-1, 1, (120, 300)), np.zeros(120, int), wide.columns, wide.classes)
+    table = Table(
+        np.random.default_rng(0).uniform(-1, 1, (120, 300)), np.zeros(120, int), wide.columns, wide.target.classes
+    )
     sums = np.concatenate([table.features.sum(axis=0), (table.features**2).sum(axis=0)])
     agreed = terms.agreed(wide)
     scale = moments_scale(terms, agreed, wide)

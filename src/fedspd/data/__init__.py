@@ -5,12 +5,13 @@ This room reads files and draws partitions from a generator it is handed. It kno
 """
 
 from fedspd.data.adult import AdultSettings, adult_schema, write_adult_csv
+from fedspd.data.columns import Categorical, Numeric
 from fedspd.data.dataset import Category, Holdings, Shards, Table, assign
 from fedspd.data.flat import open_shards, write_shards
 from fedspd.data.partition import KINDS, split
 from fedspd.data.pipeline import Declared, check_bias, declare, finish, hold_out, prepare
 from fedspd.data.scaling import clip_rows
-from fedspd.data.schema import Categorical, Numeric, Schema, read_schema, schema_text
+from fedspd.data.schema import Schema, check_confirmed, parse_schema, read_schema, schema_text
 from fedspd.data.source import SOURCES, Cells, Source, read_adult
 from fedspd.data.tabular import read_table
 
@@ -31,11 +32,13 @@ __all__ = [
     "adult_schema",
     "assign",
     "check_bias",
+    "check_confirmed",
     "clip_rows",
     "declare",
     "finish",
     "hold_out",
     "open_shards",
+    "parse_schema",
     "prepare",
     "read_adult",
     "read_schema",

@@ -15,11 +15,13 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspd.data.columns import Categorical, Numeric
 from fedspd.data.dataset import Category, Table
-from fedspd.data.schema import Categorical, Numeric, Schema
+from fedspd.data.schema import Schema
 from fedspd.data.tabular import encode
 from fedspd.errors import InputError
 from fedspd.reading import setting
+from fedspd.target import Classes
 
 Columns = Literal["published", "all"]
 
@@ -148,7 +150,7 @@ def adult_schema(columns: Columns = "published", log_capital: bool = True) -> Sc
         for name in LAYOUT
         if name not in left_out
     ]
-    return Schema(tuple(inputs), "income", CLASSES)
+    return Schema(tuple(inputs), Classes("income", CLASSES))
 
 
 def write_adult_csv(path: str | Path, rows: NDArray[np.integer], split: Literal["train", "test"] = "train") -> None:

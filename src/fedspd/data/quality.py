@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedspd.data.schema import Categorical, Schema
+from fedspd.data.columns import Categorical
+from fedspd.data.schema import Schema
 from fedspd.data.tabular import number_of, read_cells
 
 

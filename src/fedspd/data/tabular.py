@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from fedspd.data import scaling
+from fedspd.data.columns import Categorical, Column
 from fedspd.data.dataset import Table
 from fedspd.data.scaling import Matrix
-from fedspd.data.schema import Categorical, Numeric, Schema
+from fedspd.data.schema import Schema
 from fedspd.errors import InputError
 
 
@@ -31,14 +32,14 @@ def read_table(path: str | Path, schema: Schema) -> Table:
     header, rows, numbers = _rows(path)
     places = _places(path, header, schema)
     columns = [*zip(*rows, strict=True)]
-    labels = _codes(columns[places[schema.label]], schema.classes)
+    labels = _codes(columns[places[schema.target.column]], schema.target.classes)
     if labels.min() < 0:
         raise InputError(
-            f"{path}, row {numbers[int(np.argmin(labels))]}: column {schema.label!r} must hold one of the classes "
-            f"{', '.join(schema.classes)}, got something else; correct that row or leave it out."
+            f"{path}, row {numbers[int(np.argmin(labels))]}: column {schema.target.column!r} must hold one of the "
+            f"classes {', '.join(schema.target.classes)}, got something else; correct that row or leave it out."
         )
     cells = {column.name: _parsed(columns[places[column.name]], column) for column in schema.inputs}
-    return Table(unit(encode(cells, schema), schema), labels, schema.columns, schema.classes)
+    return Table(unit(encode(cells, schema), schema), labels, schema.columns, schema.target.classes)
 
 
 def read_cells(path: str | Path, schema: Schema) -> dict[str, tuple[str, ...]]:
@@ -49,7 +50,7 @@ def read_cells(path: str | Path, schema: Schema) -> dict[str, tuple[str, ...]]:
 
 
 def encode(cells: Mapping[str, np.ndarray], schema: Schema) -> Matrix:
-    """Features before they are scaled: numbers within their bounds, or their logarithms, and levels as 0 or 1.
+    """Features before they are scaled: numbers within their bounds, or their logarithms, and blocks from 0 to 1.
 
     Args:
         cells: for each declared column its numbers, NaN where one is missing, or indices into its levels,
@@ -58,30 +59,24 @@ def encode(cells: Mapping[str, np.ndarray], schema: Schema) -> Matrix:
     """
     # Most entries are the zeros of levels: only the others are written.
     features = np.zeros((len(cells[schema.inputs[0].name]), len(schema.columns)))
+    places: dict[str, slice] = {}
     place = 0
     for column in schema.inputs:
-        if isinstance(column, Numeric):
-            values = np.clip(_imputed(cells[column.name], column), column.lower, column.upper)
-            features[:, place] = np.log1p(values) if column.log else values
-        else:
-            levels = _imputed(cells[column.name], column) - int(column.drop_first)
-            (rows,) = np.nonzero(levels >= 0)
-            features[rows, place + levels[rows]] = 1.0
+        places[column.name] = slice(place, place + len(column.features))
+        column.write(cells[column.name], features[:, places[column.name]])
         place += len(column.features)
+    for product in schema.products:
+        width = len(product.features)
+        one, other = (features[:, places[column.name]] for column in (product.first, product.second))
+        product.write(one, other, features[:, place : place + width])
+        place += width
     return features
 
 
 def unit(features: Matrix, schema: Schema) -> Matrix:
-    """Features on their public ranges: numbers from [lower, upper] to [-1, 1], levels as they are."""
+    """Features on their public ranges: numbers from [lower, upper] to [-1, 1], blocks as they are."""
     scaled = scaling.min_max(features, schema.ranges[:, 0], schema.ranges[:, 1])
     return np.where(schema.numeric, 2 * scaled - 1, scaled)
-
-
-def _imputed(cells: np.ndarray, column: Numeric | Categorical) -> np.ndarray:
-    if isinstance(column, Numeric):
-        return np.where(np.isnan(cells), column.missing, cells)
-    codes = cells.astype(np.intp)
-    return codes if column.missing is None else np.where(codes < 0, column.levels.index(column.missing), codes)
 
 
 def _rows(path: str | Path) -> tuple[list[str], list[list[str]], list[int]]:
@@ -116,7 +111,7 @@ def _rows(path: str | Path) -> tuple[list[str], list[list[str]], list[int]]:
 
 def _places(path: str | Path, header: list[str], schema: Schema) -> dict[str, int]:
     names = [cell.strip() for cell in header]
-    declared = (schema.label, *(column.name for column in schema.inputs))
+    declared = (schema.target.column, *(column.name for column in schema.inputs))
     for name in declared:
         if names.count(name) != 1:
             raise InputError(
@@ -126,7 +121,7 @@ def _places(path: str | Path, header: list[str], schema: Schema) -> dict[str, in
     return {name: names.index(name) for name in declared}
 
 
-def _parsed(column: tuple[str, ...], declared: Numeric | Categorical) -> np.ndarray:
+def _parsed(column: tuple[str, ...], declared: Column) -> np.ndarray:
     if isinstance(declared, Categorical):
         return _codes(column, declared.levels)
     values = np.array([number_of(cell) for cell in column])

@@ -189,7 +189,7 @@ def test_a_check_counts_what_is_odd_about_a_table_and_tells_no_cell_of_it(tmp_pa
     ("what", "spoil"),
     [
         ("table", lambda home: (home / "records.csv").unlink()),
-        ("schema", lambda home: (home / "schema.toml").write_text("[label]")),
+        ("schema", lambda home: (home / "schema.toml").write_text("[target]")),
         ("key", lambda home: (home / "site.key").chmod(0o644)),
         ("certificate", lambda home: (home / "ca.pem").write_text("no certificate")),
         ("file", lambda home: (home / "site.toml").write_text("name =")),

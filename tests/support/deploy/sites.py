@@ -30,7 +30,7 @@ from fedspd.privacy.ledger import Ledger
 from tests.support.deploy.loopback import Loopback
 
 SCHEMA = """
-[label]
+[target]
 column = "bought"
 classes = ["no", "yes"]
 

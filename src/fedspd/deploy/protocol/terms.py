@@ -85,7 +85,7 @@ class Terms:
                 f"data.bias must be at least 0 and below data.row_norm = {data.row_norm:g}, got {data.bias:g}; "
                 "lower it."
             )
-        agreed = agree(self.config, self.holdings, columns_of(schema, self.config), len(schema.classes))
+        agreed = agree(self.config, self.holdings, columns_of(schema, self.config), len(schema.target.classes))
         check_batches(self.holdings, agreed.plan.sampling, algorithm.work.batch_size, agreed.algorithm.local_steps)
         check_claims(agreed.algorithm, agreed.plan)
         return agreed

@@ -37,7 +37,7 @@ def finished_run(checkpoint: Checkpoint, terms: Terms, agreed: Agreed[Any], sche
     summary = _summary(checkpoint, terms, agreed, history, _measured(agreed, test, weights, average))
     scaling = {"mean": checkpoint.mean, "deviation": checkpoint.deviation}
     return Run(
-        terms.config, summary, history, weights, average, (*schema.columns, *bias), schema.classes, scaling
+        terms.config, summary, history, weights, average, (*schema.columns, *bias), schema.target.classes, scaling
     )  # fmt: skip
 
 

@@ -70,7 +70,7 @@ def _versions(site: Site) -> str:
 
 def _schema(site: Site) -> str:
     schema = read_schema(site.path("schema"))
-    return f"{len(schema.inputs)} columns, classes {', '.join(schema.classes)}, digest {schema.digest}"
+    return f"{len(schema.inputs)} columns, classes {', '.join(schema.target.classes)}, digest {schema.digest}"
 
 
 def _table(site: Site) -> str:

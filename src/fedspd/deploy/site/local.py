@@ -82,7 +82,7 @@ def rehearse(terms: Terms, agreed: Agreed[Any], schema: Schema, state: Any) -> N
     """
     records, width = terms.sizes[terms.place], len(schema.columns)
     labels = np.zeros(records, np.int64)
-    empty = Table(np.zeros((records, width)), labels, schema.columns, schema.classes)
+    empty = Table(np.zeros((records, width)), labels, schema.columns, schema.target.classes)
     if terms.config.data.scaling == "noisy-moments" and agreed.plan.guarantee == "proved":
         measure(terms, agreed, schema, empty, moments_scale(terms, agreed, schema))
     matrix = columns_of(schema, terms.config), agreed.algorithm.objective.loss.outputs
