@@ -59,7 +59,7 @@ def public_numbers(
         columns=columns,
         holdings=holdings,
         clients=averaged_clients(config),
-        participants=run.participants,
+        participants=config.participants,
         rounds=run.rounds,
         most_participations=run.most_participations,
         epsilon=privacy.epsilon,
@@ -86,13 +86,13 @@ def check_needs(config: Config) -> None:
     method, run = config.algorithm.method, config.run
     if method.needs.one_round and (run.rounds or 1) != 1:
         raise InputError(f"{method.name} has one round, got run.rounds = {run.rounds}; set it to 1.")
-    if method.needs.everybody and run.participants != config.partition.clients:
+    if method.needs.everybody and config.participants != config.partition.clients:
         raise InputError(
-            f"{method.name} needs every client in every round, got run.participants = {run.participants} of "
+            f"{method.name} needs every client in every round, got run.participants = {config.participants} of "
             f"{config.partition.clients}; set it to {config.partition.clients}."
         )
 
 
 def averaged_clients(config: Config) -> int:
     """How many clients a server that averages the latest uploads of all averages over."""
-    return config.run.participants if config.run.selection == "fixed" else config.partition.clients
+    return config.participants if config.run.selection == "fixed" else config.partition.clients

@@ -4,11 +4,9 @@ Records are declared, dealt out, and scaled: by moments that were released and p
 Only then is there a simulation, complete and checked.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
 
 from fedspd.algorithms import Made
 from fedspd.algorithms.base import FlipsLabels
@@ -17,8 +15,20 @@ from fedspd.assemble.deal import deal, measured_on
 from fedspd.assemble.engines import check_engine
 from fedspd.assemble.gate import LedgerGate, open_gate
 from fedspd.assemble.scaling import scaled_by_release
+from fedspd.assemble.settled import own_clients, settle
 from fedspd.config import Config
-from fedspd.data import SOURCES, Shards, Table, check_bias, declare, prepare
+from fedspd.data import (
+    SOURCES,
+    Cells,
+    Recipe,
+    Shards,
+    Table,
+    check_bias,
+    check_confirmed,
+    declare,
+    prepare,
+    recipe_as_published,
+)
 from fedspd.engine import Simulation, check_run, stream
 from fedspd.engine.release import flip_labels
 from fedspd.errors import InputError
@@ -34,31 +44,34 @@ class Experiment:
     simulation: Simulation
     plan: PublishedPlan | ProvedPlan
     made: Made
-    columns: tuple[str, ...]
-    classes: tuple[str, ...]
+    recipe: Recipe
     gate: LedgerGate | None = None
-    scaling: Mapping[str, np.ndarray] = field(default_factory=dict)  # released `mean` and `deviation`, if any
 
 
-def prepare_experiment(config: Config, open_ledger: Callable[[], Ledger] | None = None) -> Experiment:
+def prepare_experiment(
+    config: Config, open_ledger: Callable[[], Ledger] | None = None, cells: Cells | None = None
+) -> Experiment:
     """Load, deal out and check everything; refuses bad input before any work is done.
 
     Args:
         config: what to build.
         open_ledger: gives the ledger that every proved release is charged to, opened only when everything
             else was found good; None keeps counts in memory.
+        cells: the records, where they are in memory; None: as `data.name` says.
     """
     method = config.algorithm.method
     check_measures(config)
     check_engine(config)
-    if method.guarantee == "proved":
-        return _proved(config, open_ledger)
-    if open_ledger is not None:
+    if open_ledger is not None and method.guarantee != "proved":
         raise InputError(
             f"a ledger takes proved events only, got the method {method.name!r}, whose guarantee is "
             f"{method.guarantee!r}; leave out --ledger."
         )
-    return _published(config)
+    if cells is None:
+        cells = SOURCES[config.data.name].read(config.data.source)
+    settled = settle(config, cells)
+    made = _proved(settled, cells, open_ledger) if method.guarantee == "proved" else _published(settled, cells)
+    return replace(made, config=replace(settled, run=config.run))  # a seed that was drawn is kept nowhere
 
 
 def check_measures(config: Config) -> None:
@@ -70,35 +83,36 @@ def check_measures(config: Config) -> None:
         )
 
 
-def _published(config: Config) -> Experiment:
+def _published(config: Config, cells: Cells) -> Experiment:
     data = config.data
-    cells = SOURCES[data.name].read(data.source)
     prepared = prepare(cells, data.scaling, data.bias, data.row_norm)  # pyright: ignore[reportArgumentType]
     train, test = measured_on(config, *prepared)
     shards = deal(config, train)
     agreed = agree(config, shards.holdings, len(train.columns), len(train.classes))
-    return Experiment(
-        config, _simulation(config, agreed, shards, test), agreed.plan, agreed.made, train.columns, train.classes
-    )
+    recipe = recipe_as_published(cells, data.scaling, data.bias, data.row_norm)  # pyright: ignore[reportArgumentType]
+    return Experiment(config, _simulation(config, agreed, shards, test), agreed.plan, agreed.made, recipe)
 
 
-def _proved(config: Config, open_ledger: Callable[[], Ledger] | None) -> Experiment:
-    declared = declare(SOURCES[config.data.name].read(config.data.source))
+def _proved(config: Config, cells: Cells, open_ledger: Callable[[], Ledger] | None) -> Experiment:
+    check_confirmed(cells.schema)
+    declared = declare(cells)
     train, test = measured_on(config, declared.train, declared.test)
     dealt, width = deal(config, train), len(train.columns) + (config.data.bias != 0)
     agreed = agree(config, dealt.holdings, width, len(train.classes))
     run, batch_size = config.run, config.algorithm.work.batch_size
     check_bias(config.data.bias, config.data.row_norm or 0.0)
-    check_run(dealt.holdings, width, agreed.algorithm, agreed.plan, batch_size, run.participants, run.most_stale)
-    gate = None if open_ledger is None else open_gate(open_ledger(), agreed.plan, config, dealt)
-    shards, test, released = scaled_by_release(config, declared, dealt, test, agreed.plan, gate)
+    check_run(dealt.holdings, width, agreed.algorithm, agreed.plan, batch_size, config.participants, run.most_stale)
+    own = (cells.schema.client or "file", own_clients(train)) if config.partition.kind == "own" else None
+    gate = None if open_ledger is None else open_gate(open_ledger(), agreed.plan, config, dealt, own)
+    shards, test, mean, deviation = scaled_by_release(config, declared, dealt, test, agreed.plan, gate)
     if isinstance(agreed.algorithm, FlipsLabels):
-        shards = flip_labels(shards, agreed.algorithm.flip_chance, stream(run.seed, "labels"))
+        shards = flip_labels(shards, agreed.algorithm.flip_chance, stream(config.seed, "labels"))
     simulation = _simulation(config, agreed, shards, test)
-    return Experiment(config, simulation, agreed.plan, agreed.made, test.columns, test.classes, gate, released)
+    recipe = Recipe(cells.schema, "unit", mean, deviation, config.data.bias, config.data.row_norm)
+    return Experiment(config, simulation, agreed.plan, agreed.made, recipe, gate)
 
 
-def _simulation(config: Config, agreed: Agreed[Any], shards: Shards, test: Table) -> Simulation:
+def _simulation(config: Config, agreed: Agreed[Any], shards: Shards, test: Table | None) -> Simulation:
     run, metrics = config.run, config.metrics
     everybody = config.algorithm.method.needs.everybody
     return Simulation(
@@ -107,9 +121,9 @@ def _simulation(config: Config, agreed: Agreed[Any], shards: Shards, test: Table
         algorithm=agreed.algorithm,
         plan=agreed.plan,
         batch_size=config.algorithm.work.batch_size,
-        participants=run.participants,
+        participants=config.participants,
         rounds=agreed.rounds,
-        seed=run.seed,
+        seed=config.seed,
         objective_every=metrics.objective_every,
         spent_every_round=metrics.spent_every_round,
         lagrangian=metrics.lagrangian,

@@ -12,7 +12,7 @@ from fedspd.engine import stream
 PARTITION_OPTIONS = ("alpha", "at_least", "shards_per_client", "column", "exponent")
 
 
-def measured_on(config: Config, train: Table, test: Table) -> tuple[Table, Table]:
+def measured_on(config: Config, train: Table, test: Table | None) -> tuple[Table, Table | None]:
     """What is trained on and what models are measured on."""
     return hold_out(train) if config.data.split == "validation" else (train, test)
 
@@ -36,5 +36,5 @@ def _dealt(train: Table, partition: Partition, seed: int, counts: Any) -> Shards
 
 
 def deal_seed(config: Config) -> int:
-    """The seed that decides which client holds which record."""
-    return config.run.seed if config.partition.seed is None else config.partition.seed
+    """The seed that decides which client holds which record; 0 where nobody has to deal them."""
+    return (config.run.seed or 0) if config.partition.seed is None else config.partition.seed

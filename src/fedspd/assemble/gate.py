@@ -12,6 +12,8 @@ from fedspd.privacy import ProvedPlan
 from fedspd.privacy.accounting import Event
 from fedspd.privacy.ledger import Budget, Ledger
 
+SECRET = 2**64  # seeds from here on are drawn, not chosen
+
 
 @dataclass(frozen=True)
 class LedgerGate:
@@ -43,14 +45,21 @@ class LedgerGate:
         return group.event if round or group.moments is None else group.moments
 
 
-def open_gate(ledger: Ledger, plan: ProvedPlan, config: Config, shards: Shards) -> LedgerGate:
+def open_gate(
+    ledger: Ledger, plan: ProvedPlan, config: Config, shards: Shards, own: tuple[str, tuple[str, ...]] | None = None
+) -> LedgerGate:
     """Enter every client with its budget and its plan.
 
     A client's name says how the records were dealt: budgets belong to records, so a run that deals them
     otherwise is refused. The run is named by its seed: another run with the same seed would draw the
     same noise again, and is refused too, also where the first one was killed half way.
+
+    Args:
+        own: where the table brings clients of its own, what it tells them apart by, and their names. Whatever
+            part of its records such a client trains on, it is charged for all of them.
     """
-    deal, run = _deal(config, shards), f"seed-{config.run.seed}"
+    deal = _deal(config, shards) if own is None else f"own {own[0]}"
+    run = _run_name(config)
     if any(charged.run == run for charged in ledger.charges()):
         raise InputError(
             f"a noise draw is used once, got run.seed = {config.run.seed} for the second time on this ledger; choose "
@@ -61,7 +70,8 @@ def open_gate(ledger: Ledger, plan: ProvedPlan, config: Config, shards: Shards) 
             "the records must be dealt to clients as in the earlier runs on this ledger, got another deal, under which "
             "a record could spend two budgets; set partition.seed to the seed of the first run, or name a new ledger."
         )
-    names = tuple(f"client-{number}@{deal}" for number in range(shards.clients))
+    clients = own[1] if own is not None else tuple(f"client-{number}" for number in range(shards.clients))
+    names = tuple(f"{client}@{deal}" for client in clients)
     budgets = {
         name: Budget(budget, plan.delta, plan.relation)  # pyright: ignore[reportArgumentType]
         for name, budget in zip(names, plan.budgets.tolist(), strict=True)
@@ -70,6 +80,14 @@ def open_gate(ledger: Ledger, plan: ProvedPlan, config: Config, shards: Shards) 
     plans = {name: plan.history(int(plan.group[i]), most[i]) for i, name in enumerate(names)}
     ledger.enter(budgets, plans)
     return LedgerGate(ledger, plan, run, config.algorithm.name, names)
+
+
+def _run_name(config: Config) -> str:
+    """After the seed; one that was drawn must not be read from a ledger, so only its digest stands there."""
+    seed = config.seed
+    if seed < SECRET:
+        return f"seed-{seed}"
+    return f"drawn-{hashlib.blake2b(str(seed).encode(), digest_size=8).hexdigest()}"
 
 
 def _deal(config: Config, shards: Shards) -> str:

@@ -22,7 +22,7 @@ def make_plan(config: Config, holdings: Holdings) -> PublishedPlan:
     method, work, rounds = config.algorithm.method, config.algorithm.work, config.run.rounds
     if rounds is None:
         raise InputError("run.rounds is needed by this method, got none; set it.")
-    share = config.run.participants / averaged_clients(config)
+    share = config.participants / averaged_clients(config)
     return plan_as_published(
         config.privacy.epsilon if method.guarantee != "none" else inf,
         config.privacy.budget,

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from fedspd.assemble.engines import compiled, pick_engine
 from fedspd.assemble.optimum import cached_optimum
 from fedspd.assemble.summary import summarize
 from fedspd.config import Config, changed
+from fedspd.data import Recipe
 from fedspd.engine import Outcome, convergence, simulate
 from fedspd.privacy.ledger import Ledger
 from fedspd.results import Convergence, History, RunRecord, Summary, environment
@@ -30,20 +31,26 @@ class Run:
     history: History
     weights: np.ndarray  # after the last round
     average: np.ndarray  # over the last rounds
-    columns: tuple[str, ...]
-    classes: tuple[str, ...]
-    scaling: Mapping[str, np.ndarray] = field(
-        default_factory=dict
-    )  # released `mean` and `deviation`, where it is known
+    recipe: Recipe  # how records became rows
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the rows of weights."""
+        return self.recipe.columns
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Of the target; none of a number or a count."""
+        return self.recipe.schema.target.classes
 
     def record(self) -> RunRecord:
         """As its folder tells it."""
         return RunRecord(self.summary, self.history, tomli_w.dumps(self.config.to_dict()), environment())
 
     def model(self) -> dict[str, np.ndarray]:
-        """Weights, with the names of their rows and columns."""
-        named = {"columns": np.asarray(self.columns), "classes": np.asarray(self.classes)}
-        return {"weights": self.weights, "average": self.average, **named, **self.scaling}
+        """Weights, with the names of their rows and columns, and all that scoring new records needs."""
+        named = {"columns": np.asarray(self.columns), "classes": np.asarray(self.classes, str)}
+        return {"weights": self.weights, "average": self.average, **named, **self.recipe.arrays()}
 
 
 def run(
@@ -98,9 +105,7 @@ def conclude(experiment: Experiment, outcome: Outcome, engine: str, wall_seconds
         outcome.history,
         outcome.weights,
         average,
-        experiment.columns,
-        experiment.classes,
-        experiment.scaling,
+        experiment.recipe,
     )
 
 

@@ -1,6 +1,5 @@
 """Scaling by moments that all clients release with noise, each charged before it is made."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +8,7 @@ from fedspd.algorithms import Moments, choose_levels
 from fedspd.assemble.gate import LedgerGate
 from fedspd.config import Config
 from fedspd.data import Declared, Holdings, Shards, Table, finish
+from fedspd.data.scaling import Vector
 from fedspd.engine import stream
 from fedspd.engine.release import release_moments
 from fedspd.errors import InputError
@@ -16,21 +16,20 @@ from fedspd.privacy import ProvedPlan
 
 
 def scaled_by_release(
-    config: Config, declared: Declared, shards: Shards, test: Table, plan: ProvedPlan, gate: LedgerGate | None
-) -> tuple[Shards, Table, Mapping[str, np.ndarray]]:
-    """Training and test records with every row bounded, and the moments they were scaled by, where there are any."""
+    config: Config, declared: Declared, shards: Shards, test: Table | None, plan: ProvedPlan, gate: LedgerGate | None
+) -> tuple[Shards, Table | None, Vector, Vector]:
+    """Training and test records with every row bounded, and the moments they were scaled by: 0 and 1 where none are."""
     data = config.data
     width, row_norm = shards.features.shape[1], data.row_norm
     assert row_norm is not None, "a proved method has asked for it"
-    mean, deviation, released = np.zeros(width), np.ones(width), {}
+    mean, deviation = np.zeros(width), np.ones(width)
     if data.scaling == "noisy-moments":
         mean, deviation = released_moments(config, declared, shards, plan, gate)
-        released = {"mean": mean, "deviation": deviation}
-    features, measured = (
-        finish(one, mean, deviation, data.bias, row_norm) for one in (np.asarray(shards.features, float), test.features)
-    )
-    columns = (*test.columns, *(("bias",) if data.bias else ()))
-    return replace(shards, features=features), Table(measured, test.labels, columns, test.classes), released
+    features = finish(np.asarray(shards.features, float), mean, deviation, data.bias, row_norm)
+    if test is not None:
+        columns = (*test.columns, *(("bias",) if data.bias else ()))
+        test = test.with_features(finish(test.features, mean, deviation, data.bias, row_norm), columns)
+    return replace(shards, features=features), test, mean, deviation
 
 
 def released_moments(
@@ -44,7 +43,7 @@ def released_moments(
             "new ledger, or set data.scaling = min-max."
         )
     scales = plan.moments_scale(moments.sensitivity)
-    return release_moments(moments, shards, scales, stream(config.run.seed, "moments"))
+    return release_moments(moments, shards, scales, stream(config.seed, "moments"))
 
 
 def make_moments(

@@ -71,7 +71,7 @@ def summarize(
         clipped_share=float(np.mean(history["clipped_share"])),
         convergence=measured,
         wall_seconds=wall_seconds,
-        seed=simulation.seed,
+        seed=experiment.config.run.seed,
         columns=COLUMNS,
         engine=engine,
     )

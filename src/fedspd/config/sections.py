@@ -53,7 +53,7 @@ class Partition:
     """Which client holds which record."""
 
     kind: str = setting("iid", "how records are dealt to clients", choices=KINDS)
-    clients: int = setting(100, "number of clients, N", at_least=1)
+    clients: int = setting(100, "number of clients, N; of their own: as many as the table names", at_least=1)
     alpha: float | None = setting(None, "dirichlet: concentration, small is skewed", above=0)
     at_least: int | None = setting(None, "dirichlet: records dealt to every client first", at_least=0)
     shards_per_client: int | None = setting(None, "label-shards: shards dealt to a client", at_least=1)
@@ -145,7 +145,7 @@ class Run:
     """How long, with whom, from which seed."""
 
     rounds: int | None = setting(None, "communication rounds, T; absent: by rule", at_least=1)
-    participants: int = setting(20, "clients per round, K", at_least=1)
+    participants: int | None = setting(None, "clients per round, K; absent: all", at_least=1)
     selection: str = setting(
         "uniform", "who takes part: drawn anew every round, or the same clients in all", choices=("uniform", "fixed")
     )
@@ -159,7 +159,9 @@ class Run:
     average_last: int | None = setting(
         None, "rounds whose models are averaged beside the last one; absent: a quarter", at_least=1
     )
-    seed: int = setting(0, "root of all random streams", at_least=0)
+    seed: int | None = setting(
+        None, "root of all random streams; absent: drawn from the operating system and kept nowhere", at_least=0
+    )
     engine: str = setting(
         "auto",
         "what computes the rounds; auto: numpy for small runs, jax for many of one shape or on a GPU; from one seed "
@@ -193,6 +195,17 @@ class Config:
     privacy: Privacy = field(default_factory=Privacy)
     run: Run = field(default_factory=Run)
     metrics: Metrics = field(default_factory=Metrics)
+
+    @property
+    def participants(self) -> int:
+        """K."""
+        return self.partition.clients if self.run.participants is None else self.run.participants
+
+    @property
+    def seed(self) -> int:
+        """The root of all draws, of a run that is settled."""
+        assert self.run.seed is not None, "settled"
+        return self.run.seed
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Every key that is read, with its value, those that are absent left out: reading it back gives the same."""
@@ -247,6 +260,7 @@ _BUDGET: Condition = (lambda c: c.privacy.noise_multiplier is None, "that privac
 _NOISY: Condition = (lambda c: c.data.scaling == "noisy-moments", "data.scaling = noisy-moments")
 _REGULARIZED: Condition = (lambda c: c.problem.regularizer != "none", "a problem.regularizer other than none")
 NEEDED: dict[str, tuple[Condition, ...]] = {
+    "partition.clients": ((lambda c: c.partition.kind != "own", "a partition.kind other than own"),),
     "data.moments_share": (_NOISY,),
     "data.deviation_floor": (_NOISY,),
     "problem.clip_norm": (_GIVEN_BOUND,),

@@ -9,7 +9,8 @@ from fedspd.data.columns import Categorical, Numeric
 from fedspd.data.dataset import Category, Holdings, Shards, Table, assign
 from fedspd.data.flat import open_shards, write_shards
 from fedspd.data.partition import KINDS, split
-from fedspd.data.pipeline import Declared, check_bias, declare, finish, hold_out, prepare
+from fedspd.data.pipeline import Declared, declare, hold_out, prepare, recipe_as_published
+from fedspd.data.recipe import Recipe, check_bias, finish
 from fedspd.data.scaling import clip_rows
 from fedspd.data.schema import Schema, check_confirmed, parse_schema, read_schema, schema_text
 from fedspd.data.source import SOURCES, Cells, Source, read_adult
@@ -25,6 +26,7 @@ __all__ = [
     "Declared",
     "Holdings",
     "Numeric",
+    "Recipe",
     "Schema",
     "Shards",
     "Source",
@@ -43,6 +45,7 @@ __all__ = [
     "read_adult",
     "read_schema",
     "read_table",
+    "recipe_as_published",
     "schema_text",
     "split",
     "write_adult_csv",

@@ -15,6 +15,8 @@ from fedspd.data.dataset import Shards, Table, assign, refuse_empty
 from fedspd.errors import InputError
 
 Owner = NDArray[np.int64]
+CLIENT = "client"
+"""The attribute of a table that names the client of each record, where it has clients of its own."""
 
 
 def iid(table: Table, clients: int, rng: np.random.Generator) -> Owner:
@@ -106,12 +108,18 @@ def power_law(table: Table, clients: int, rng: np.random.Generator, *, exponent:
     return rng.permutation(np.repeat(np.arange(clients), sizes))
 
 
+def own(table: Table, clients: int, rng: np.random.Generator) -> Owner:
+    """Leave each record with the client that the table names for it."""
+    return table.attributes[CLIENT].codes.astype(np.int64)
+
+
 KINDS: dict[str, Callable[..., Owner]] = {
     "iid": iid,
     "dirichlet": dirichlet,
     "label-shards": label_shards,
     "by-column": by_column,
     "power-law": power_law,
+    "own": own,
 }
 
 

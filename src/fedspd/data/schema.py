@@ -7,6 +7,7 @@ says so (`confirmed = false`), and no run under it may call itself proved.
 
 import hashlib
 import json
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -96,6 +97,11 @@ TARGET_KEYS = ("column", "classes", "bounds", "most", "typical", "confirmed")
 def read_schema(path: str | Path) -> Schema:
     """Read a `schema.toml`; its keys and types are checked strictly."""
     return parse_schema(read_toml(path, "a schema in TOML, as UTF-8 text", "name another file, or save it as such."))
+
+
+def text_schema(text: str) -> Schema:
+    """What `schema_text` gave."""
+    return parse_schema(tomllib.loads(text))
 
 
 def parse_schema(values: Any) -> Schema:

@@ -16,7 +16,7 @@ class Cells(NamedTuple):
     """Records encoded under their schema, not scaled yet; nothing was read from them to do so."""
 
     train: Table
-    test: Table
+    test: Table | None  # None: models are not measured
     schema: Schema
 
 

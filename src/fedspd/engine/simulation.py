@@ -23,7 +23,7 @@ class Simulation:
     """
 
     shards: Shards
-    test: Table
+    test: Table | None  # None: models are not measured
     algorithm: Algorithm
     plan: Plan
     batch_size: int | None  # None: the whole shard, dealt out to the local steps

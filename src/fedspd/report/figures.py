@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedspd.errors import InputError
-from fedspd.report.numbers import reported
+from fedspd.report.numbers import reported, seed_words
 from fedspd.report.page import Chart, Measured, Series
 from fedspd.report.palette import INK, RULE, style
 from fedspd.results import History, Summary
@@ -50,7 +50,7 @@ def run_charts(summary: Summary, history: History) -> tuple[Chart, Chart, Chart]
 
 def run_figure(summary: Summary, history: History) -> "Figure":
     """The charts of a finished run side by side."""
-    title = f"{summary.title}: {summary.clients} clients, {summary.participants} per round, seed {summary.seed}"
+    title = f"{summary.title}: {summary.clients} clients, {summary.participants} per round, {seed_words(summary)}"
     known = [chart for chart in run_charts(summary, history) if _has_values(chart)]
     return draw(known, title)
 

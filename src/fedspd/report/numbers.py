@@ -3,6 +3,8 @@
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
+from fedspd.results import Summary
+
 
 def rounded(value: float, up: bool) -> str:
     """A bound with five significant digits that is still a bound: upper ones go up, lower ones down."""
@@ -19,3 +21,8 @@ def reported(value: float | None, up: bool) -> float | None:
         return value
     step = Decimal(1).scaleb(-4 if value >= 0.01 else math.floor(math.log10(value)) - 2)
     return float(Decimal(value).quantize(step, ROUND_CEILING if up else ROUND_FLOOR))
+
+
+def seed_words(summary: Summary) -> str:
+    """Where the draws of a run come from."""
+    return "draws of the operating system" if summary.seed is None else f"seed {summary.seed}"

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from fedspd.report.figures import DIAGNOSTIC, run_charts
-from fedspd.report.numbers import reported
+from fedspd.report.numbers import reported, seed_words
 from fedspd.report.page import Cell, Chart, Grid, Page, Section, merged_environment
 from fedspd.report.terminal import privacy_statement
 from fedspd.results import ABOUT, RunRecord, Summary, words
@@ -33,7 +33,7 @@ def _single(name: str, run: RunRecord) -> Page:
     accuracy, lagrangian, privacy = run_charts(summary, run.history)
     about = (
         f"{summary.title}: {summary.clients} clients, {summary.participants} per round, {summary.rounds} rounds, "
-        f"seed {summary.seed}."
+        f"{seed_words(summary)}."
     )
     stopped = (f"Stopped {summary.stopped}.",) if summary.stopped else ()
     groups: dict[str, list[tuple[Cell, ...]]] = {group: [] for group in GROUPS}

@@ -149,7 +149,7 @@ class Summary:
         "time of the rounds, without loading data and without x⋆; in a sweep on JAX, each run's share of its lot",
         "seconds",
     ))  # fmt: skip
-    seed: int = field(metadata=_run("root of all draws"))
+    seed: int | None = field(metadata=_run("root of all draws; null: drawn from the operating system, kept nowhere"))
     columns: Mapping[str, Kind] = field(metadata=_run("kind of every column of history.csv"))
     engine: str = field(metadata=_run("what computed the rounds: numpy or jax, or sites for real ones"))
     run: str | None = field(default=None, metadata=_run("name of a run between real sites; left out of a simulation's"))
@@ -207,7 +207,7 @@ def _fits(value: Any, kind: Any) -> bool:
             return NoneType in get_args(kind)
         case bool():
             return kind is bool
-        case int() if kind is int:
+        case int() if int in (kind, *get_args(kind)):
             return True
         case int() | float():
             return float in (kind, *get_args(kind))

@@ -58,7 +58,7 @@ def terms_of(settings: RunSettings, schema: Schema, members: list[Member], run: 
     """The terms of every site."""
     federation = settings.federation
     config, sizes = settings.for_sites(len(members)), tuple(member.records for member in members)
-    draws = config.run.seed if federation.fixed_draws else None
+    draws = (config.run.seed or 0) if federation.fixed_draws else None
     names = tuple(member.site for member in members) if federation.aggregation == SECURE else ()
     return [
         Terms(

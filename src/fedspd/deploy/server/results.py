@@ -9,7 +9,7 @@ import numpy as np
 
 from fedspd.assemble import Agreed, Run
 from fedspd.assemble.summary import NUMBER, reply_size, stated_privacy
-from fedspd.data import Schema, Table
+from fedspd.data import Recipe, Schema, Table
 from fedspd.deploy.protocol.terms import Terms
 from fedspd.deploy.server.checkpoint import Checkpoint
 from fedspd.engine.diagnostics import accuracies, losses
@@ -33,12 +33,10 @@ def finished_run(checkpoint: Checkpoint, terms: Terms, agreed: Agreed[Any], sche
             for name in COLUMNS
         }
     )
-    bias = ("bias",) if terms.config.data.bias else ()
     summary = _summary(checkpoint, terms, agreed, history, _measured(agreed, test, weights, average))
-    scaling = {"mean": checkpoint.mean, "deviation": checkpoint.deviation}
-    return Run(
-        terms.config, summary, history, weights, average, (*schema.columns, *bias), schema.target.classes, scaling
-    )  # fmt: skip
+    data = terms.config.data
+    recipe = Recipe(schema, "unit", checkpoint.mean, checkpoint.deviation, data.bias, data.row_norm)
+    return Run(terms.config, summary, history, weights, average, recipe)
 
 
 def sites_of(checkpoint: Checkpoint) -> list[dict[str, Any]]:
@@ -91,13 +89,13 @@ def _summary(
             agreed.algorithm,
             history,
             float(np.mean(terms.sizes)),
-            agreed.rounds * config.run.participants / len(roster),
+            agreed.rounds * config.participants / len(roster),
         ),
         rounds=made,
         rounds_planned=agreed.rounds,
         stopped=None if made == agreed.rounds else f"after {made} of {agreed.rounds} rounds: too few sites were left",
         clients=len(roster),
-        participants=config.run.participants,
+        participants=config.participants,
         participations_max=max(answered),
         uploads=sum(answered),
         records_min=min(terms.sizes),

@@ -138,8 +138,9 @@ class Server:
 
     def _choose(self, round: int) -> np.ndarray:
         """Who is asked: as in a simulation, uniformly among those that may still take part."""
-        run, may = self.terms[0].config.run, self._open()
-        return choose_among(run.seed, round, run.participants, run.selection == "fixed", may, int(may.sum()))
+        config, may = self.terms[0].config, self._open()
+        same = config.run.selection == "fixed"
+        return choose_among(config.run.seed or 0, round, config.participants, same, may, int(may.sum()))
 
     def _round(self) -> None:
         """One round; where sites retired and too few are left of those asked, others are drawn."""

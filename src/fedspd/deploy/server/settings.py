@@ -107,7 +107,7 @@ class RunSettings:
             self.config,
             {
                 "partition.clients": count,
-                "run.participants": min(self.config.run.participants, count),
+                "run.participants": min(self.config.participants, count),
                 "metrics.criterion": False,
             },
         )
@@ -155,7 +155,7 @@ def _check(settings: RunSettings) -> None:
             f"federation.sites must be at most the [[site]] tables, {len(names)}, got {federation.sites}; lower it."
         )
     settings.members  # noqa: B018 (refuses keys that are none)
-    most = min(settings.sites, settings.config.run.participants)
+    most = min(settings.sites, settings.config.participants)
     if federation.quorum > most:
         raise InputError(
             f"federation.quorum must be at most federation.sites and run.participants, {most}, got "

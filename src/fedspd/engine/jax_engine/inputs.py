@@ -112,7 +112,7 @@ def make_inputs(
     turns = _turns(simulation, played, shape, base)._replace(round=rounds, inverse_steps=np.array(steps, shape.kind))
     if drawn is not None:
         turns = _handed_in(turns, played, shape, drawn)
-    return RunInputs(np.int64(simulation.seed), np.array(parts.numbers, shape.kind), np.int64(test), turns)
+    return RunInputs(np.int64(simulation.seed % 2**63), np.array(parts.numbers, shape.kind), np.int64(test), turns)
 
 
 def _turns(simulation: Simulation, played: Sequence[RoundPlan], shape: ProgramKey, base: int) -> RoundArrays:

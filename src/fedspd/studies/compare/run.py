@@ -50,6 +50,7 @@ def compare(chosen: Sequence[Cell], seeds: int, on_run: Callable[[], Any] = lamb
 def central() -> tuple[float, float]:
     """Test accuracy in percent and log-loss of l1 logistic regression on all records together, without privacy."""
     train, test = prepare(read_adult(AdultSettings(log_capital=True)), "z-score", 1.0)
+    assert test is not None, "Adult has one"
     config = load("proved")
     clients, strength = config.partition.clients, config.problem.strength
     weights = np.full(len(train), clients / len(train))

@@ -84,7 +84,7 @@ def plan_sweep(
     axes = tuple(_as_held(typed, place, bases) for place in range(len(typed)))
     for axis, text in zip(axes, grids, strict=True):
         _check_differ(axis, text)
-    begin = bases[0].run.seed if first is None else first
+    begin = (bases[0].run.seed or 0) if first is None else first
     return Sweep(tuple(bases), axes, range(begin, begin + seeds))
 
 

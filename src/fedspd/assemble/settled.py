@@ -1,0 +1,32 @@
+"""Fill in what settings leave to the table and to chance: the number of clients, and the seed."""
+
+import secrets
+from dataclasses import replace
+
+from fedspd.assemble.gate import SECRET
+from fedspd.config import Config
+from fedspd.data import Cells, Table
+from fedspd.data.partition import CLIENT
+from fedspd.errors import InputError
+
+SEED_BITS = 128
+
+
+def settle(config: Config, cells: Cells) -> Config:
+    """The configuration with nothing left open that a run needs to be the same for everybody in it."""
+    settled = config
+    if config.partition.kind == "own":
+        settled = replace(settled, partition=replace(config.partition, clients=len(own_clients(cells.train))))
+    if config.run.seed is None:
+        settled = replace(settled, run=replace(settled.run, seed=SECRET + secrets.randbits(SEED_BITS)))
+    return settled
+
+
+def own_clients(table: Table) -> tuple[str, ...]:
+    """Names of the clients that a table brings."""
+    if CLIENT not in table.attributes:
+        raise InputError(
+            "partition.kind = own needs a table that names the client of each record, got one that does not; name the "
+            "column with data.client, give a file for each client, or deal the records with another partition.kind."
+        )
+    return table.attributes[CLIENT].levels
