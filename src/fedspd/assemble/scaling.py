@@ -30,7 +30,7 @@ def scaled_by_release(
         finish(one, mean, deviation, data.bias, row_norm) for one in (np.asarray(shards.features, float), test.features)
     )
     columns = (*test.columns, *(("bias",) if data.bias else ()))
-    return replace(shards, features=features), Table(measured, test.labels, columns, test.classes), released
+    return replace(shards, features=features), test.with_features(measured, columns), released
 
 
 def released_moments(

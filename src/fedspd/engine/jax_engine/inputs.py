@@ -13,6 +13,7 @@ from fedspd.engine.participation import RoundPlan
 from fedspd.engine.simulation import Simulation
 from fedspd.errors import InputError
 from fedspd.privacy import POISSON, WITH_REPLACEMENT
+from fedspd.target import Classes
 
 SORTS = 16  # a sort of m keys costs about as much as 16 m comparisons
 
@@ -34,6 +35,7 @@ class ProgramKey(NamedTuple):
     law: str  # of the noise
     points: bool  # whether the participants' points are wanted
     tested: int  # records that models are measured on
+    counted: bool  # whether those are counted whose class they predict
 
 
 class RoundArrays(NamedTuple):
@@ -74,7 +76,7 @@ def program_key(simulation: Simulation, kind: Any, handed_in: bool) -> ProgramKe
         take_apart(algorithm).form, shards.clients, simulation.participants, simulation.rounds, simulation.matrix,
         drawing, steps, batch, width, np.dtype(kind).name, draws_shape(algorithm, simulation.matrix),
         simulation.plan.law, simulation.lagrangian,
-        len(simulation.test),
+        len(simulation.test), isinstance(simulation.test.predicted, Classes),
     )  # fmt: skip
 
 
