@@ -7,8 +7,7 @@ from typing import Any
 from fedspd.problem.losses import OneScore, like
 from fedspd.typing import Array, array_namespace
 
-LEAST_SHARE = 1e-3  # of the center: no lower rate is told from it
-MOST_SCORE = 80.0  # the exponential is cut off before it overflows
+LEAST_SHARE = 1e-3  # of the center: no lower rate is predicted
 
 
 @dataclass(frozen=True)
@@ -76,9 +75,9 @@ class Huber(OneScore):
 class Poisson(OneScore):
     r"""Half the deviance of a count $y$ from its rate $\mu = c\,e^s$, over the most there can be, $M$.
 
-    $\frac1M\big(\mu - y + y\ln\frac y\mu\big)$ for rates from a thousandth of $c$ to $M$, and its tangents beyond, so
-    that slopes are within [-1, 1] and bends at most 1. A count above the most counts as the most: the bound on slopes
-    holds whatever the records are.
+    $\frac1M\big(\mu - y + y\ln\frac y\mu\big)$ for rates up to $M$ and its tangent beyond, so that slopes are within
+    [-1, 1] and bends at most 1. A count above the most counts as the most: the bound on slopes holds whatever the
+    records are.
     """
 
     most: float  # M
@@ -88,32 +87,36 @@ class Poisson(OneScore):
     slope_bound = 1.0
 
     def values(self, scores: Array, labels: Array) -> Any:
-        """Half deviances, straight lines beyond the bounds of the rate."""
+        """Half deviances over the most, a straight line above the highest rate."""
         xp = array_namespace(scores)
-        rate, count, score = self.predict(scores), self._counts(scores, labels), scores[..., 0]
-        beyond = score - xp.log(rate / self.center)
+        count, score = self._counts(scores, labels), scores[..., 0]
+        beyond = xp.maximum(score - self._highest(scores), 0.0)
         positive = xp.where(count > 0.0, count, xp.ones_like(count))
         own = xp.log(positive / self.center)  # the score at which the rate is the count
-        return (rate * (1.0 + beyond) - count - count * (score - own)) / self.most
+        return (self._rates(scores) * (1.0 + beyond) - count - count * (score - own)) / self.most
 
     def slopes(self, scores: Array, labels: Array) -> Any:
         """The rate above the count, over the most."""
-        return ((self.predict(scores) - self._counts(scores, labels)) / self.most)[..., None]
+        return ((self._rates(scores) - self._counts(scores, labels)) / self.most)[..., None]
 
     def bends(self, scores: Array, labels: Array) -> Any:
-        """The rate over the most, zero beyond its bounds."""
+        """The rate over the most, zero where it can rise no more."""
         xp = array_namespace(scores)
-        free = self._free(scores)
-        within = (free > LEAST_SHARE * self.center) & (free < self.most)
-        return xp.where(within, free, xp.zeros_like(free)) / self.most
+        rising = scores[..., 0] < self._highest(scores)
+        return xp.where(rising, self._rates(scores), xp.zeros_like(scores[..., 0])) / self.most
 
     def predict(self, scores: Array) -> Any:
-        """The rate, within its bounds."""
-        return array_namespace(scores).clip(self._free(scores), LEAST_SHARE * self.center, self.most)
+        """The rate, which is never quite zero."""
+        return array_namespace(scores).maximum(self._rates(scores), LEAST_SHARE * self.center)
 
-    def _free(self, scores: Array) -> Any:
+    def _rates(self, scores: Array) -> Any:
         xp = array_namespace(scores)
-        return self.center * xp.exp(xp.minimum(scores[..., 0], MOST_SCORE))
+        return xp.minimum(self.center * xp.exp(xp.minimum(scores[..., 0], self._highest(scores))), self.most)
+
+    def _highest(self, scores: Array) -> Any:
+        """The score at which the rate is the most."""
+        xp = array_namespace(scores)
+        return xp.log(xp.asarray(self.most / self.center, dtype=scores.dtype))
 
     def _counts(self, scores: Array, labels: Array) -> Any:
         return array_namespace(scores).clip(like(scores, labels), 0.0, self.most)
