@@ -14,14 +14,24 @@ from fedspd.audit.replay import Shard
 from fedspd.engine import simulate
 from fedspd.privacy import WHOLE_SHARD, ProvedPlan, RecordSampling, plan_proved
 from fedspd.privacy.accounting import Laplace
-from fedspd.problem import FlippedLabels, LeastSquares, Loss, Objective, Softmax, SquaredHinge, SquaredL2
+from fedspd.problem import (
+    FlippedLabels,
+    Huber,
+    LeastSquares,
+    Loss,
+    Objective,
+    Poisson,
+    Softmax,
+    SquaredHinge,
+    SquaredL2,
+)
 from tests.algorithms.test_fedspd import random_shard
 from tests.algorithms.test_fedspd_published import small_problem
 from tests.support.algorithms.contract_methods import METHODS, Setting, small_run, whole_shard
 from tests.support.small_runs import small_run as configured
 
 COLUMNS = 3
-LOSSES: list[Loss] = [Softmax(2), LeastSquares(), SquaredHinge(), FlippedLabels(0.2)]
+LOSSES: list[Loss] = [Softmax(2), LeastSquares(), SquaredHinge(), FlippedLabels(0.2), Huber(0.4), Poisson(1.0, 0.3)]
 LAPLACE = [name for name in METHODS if METHODS[name](Setting()).law == "laplace" and "published" not in name]
 PERTURBED = [name for name in LAPLACE if isinstance(METHODS[name](Setting()), PerturbsObjective)]
 

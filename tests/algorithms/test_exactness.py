@@ -15,9 +15,11 @@ from fedspd.algorithms.methods.private_admm import PrivateADMM
 from fedspd.algorithms.parts.exactness import bounded_pull, enlarged, influence
 from fedspd.problem import (
     LEFT,
+    Huber,
     LeastSquares,
     Loss,
     Objective,
+    Poisson,
     Softmax,
     SquaredHinge,
     SquaredL2,
@@ -29,7 +31,7 @@ from tests.support.algorithms.contract_methods import METHODS, PROVED, Setting
 from tests.support.small_runs import small_run as configured
 
 SOLVING = [name for name in PROVED if METHODS[name](Setting()).exact]
-LOSSES: list[Loss] = [Softmax(2), LeastSquares(), SquaredHinge()]
+LOSSES: list[Loss] = [Softmax(2), LeastSquares(), SquaredHinge(), Huber(0.4), Poisson(1.0, 0.3)]
 
 
 def private(loss: Loss, clip_norm: float, penalty: float, row_norm: float) -> PrivateADMM:

@@ -26,9 +26,11 @@ from fedspd.problem import (
     Box,
     ElasticNet,
     GroupL1,
+    Huber,
     LeastSquares,
     Loss,
     Objective,
+    Poisson,
     Softmax,
     SquaredHinge,
     SquaredL2,
@@ -49,7 +51,7 @@ REGULARIZERS: list[Callable[[Any], Any]] = [
     lambda kind: Box(kind(40.0)),
 ]
 METHODS = ["FedSPD", "FedSPD own start", "DPSGD", "DPADMM", "FedAvg", "FedProx"]
-LOSSES: list[Loss] = [Softmax(2), Softmax(5), LeastSquares(), SquaredHinge()]
+LOSSES: list[Loss] = [Softmax(2), Softmax(5), LeastSquares(), SquaredHinge(), Huber(0.4), Poisson(1.0, 0.3)]
 
 
 class Case(NamedTuple):

@@ -9,14 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.special import log_softmax
+from scipy.special import log_softmax, xlogy
 
 from fedspd.errors import InputError
-from fedspd.problem import LOSSES, LeastSquares, Loss, Softmax, SquaredHinge
+from fedspd.problem import Huber, LeastSquares, Loss, Poisson, Softmax, SquaredHinge
 
 RECORDS = 4
 ALL: dict[str, Any] = {f"softmax-{classes}": Softmax(classes) for classes in (2, 3, 4, 5)}
 ALL |= {"least-squares": LeastSquares(), "squared-hinge": SquaredHinge()}
+every_classifier = pytest.mark.parametrize("loss", list(ALL.values()), ids=list(ALL))
+NUMERIC: dict[str, Any] = {
+    "least-squares-number": LeastSquares(of_classes=False), "huber": Huber(0.4), "poisson": Poisson(20.0, 2.0),
+    "poisson-0-1": Poisson(1.0, 1.0),
+}  # fmt: skip
+ALL |= NUMERIC
 every_loss = pytest.mark.parametrize("loss", ALL.values(), ids=ALL.keys())
 light = settings(deadline=None, max_examples=25)
 
@@ -30,6 +36,9 @@ def classes_of(loss: Loss) -> int:
 
 
 def labels_of(loss: Loss) -> st.SearchStrategy[np.ndarray]:
+    if loss in NUMERIC.values():
+        least, most = (0.0, loss.most) if isinstance(loss, Poisson) else (-1.0, 1.0)
+        return arrays(np.float64, RECORDS, elements=st.floats(least, most, allow_subnormal=False))
     return arrays(np.int64, RECORDS, elements=st.integers(0, classes_of(loss) - 1))
 
 
@@ -38,8 +47,7 @@ def labels_of(loss: Loss) -> st.SearchStrategy[np.ndarray]:
 @light
 def test_slopes_are_the_derivatives_of_values(loss: Loss, data: st.DataObject) -> None:
     scores, labels = data.draw(numbers(RECORDS, loss.outputs)), data.draw(labels_of(loss))
-    if isinstance(loss, SquaredHinge):  # its slope has a kink where the margin is one: step aside
-        scores = np.where(np.abs(np.abs(scores) - 1) < 1e-3, scores + 0.01, scores)
+    scores = off_kinks(loss, scores, labels)
     h = 1e-5
     for output in range(loss.outputs):
         step = h * np.eye(loss.outputs)[output]
@@ -48,13 +56,30 @@ def test_slopes_are_the_derivatives_of_values(loss: Loss, data: st.DataObject) -
         np.testing.assert_allclose(loss.slopes(scores, labels)[:, output], numerical, atol=1e-8, rtol=1e-8)
 
 
-@pytest.mark.parametrize("loss", [Softmax(2), LeastSquares(), SquaredHinge()], ids=lambda loss: type(loss).__name__)
+def off_kinks(loss: Loss, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Scores that stand aside from where slopes have a kink."""
+    match loss:
+        case SquaredHinge():
+            kinks = [-1.0 + 0 * labels, 1.0 + 0 * labels]
+        case Huber():
+            kinks = [labels - loss.threshold, labels + loss.threshold]
+        case Poisson():
+            kinks = [np.log(loss.most / loss.center) + 0 * labels]
+        case _:
+            kinks = []
+    for kink in kinks:
+        scores = np.where(np.abs(scores - kink[:, None]) < 1e-3, scores + 0.01, scores)
+    return scores
+
+
+@pytest.mark.parametrize(
+    "loss", [Softmax(2), LeastSquares(), SquaredHinge(), *NUMERIC.values()], ids=lambda loss: type(loss).__name__
+)
 @given(data=st.data())
 @light
 def test_bends_are_the_derivatives_of_slopes_along_the_margin(loss: Loss, data: st.DataObject) -> None:
     margins, labels = data.draw(numbers(RECORDS, 1)), data.draw(labels_of(loss))
-    if isinstance(loss, SquaredHinge):
-        margins = np.where(np.abs(np.abs(margins) - 1) < 1e-3, margins + 0.01, margins)
+    margins = off_kinks(loss, margins, labels)
     h = 1e-5
     numerical = (loss.slopes(margins + h, labels) - loss.slopes(margins - h, labels))[:, 0] / (2 * h)
     assert loss.bends(margins, labels).shape == labels.shape
@@ -96,6 +121,23 @@ def test_least_squares_and_the_open_hinge_attain_their_curvature() -> None:
     assert bend(SquaredHinge(), np.array([0.3]), np.array([1.0]), 1) == pytest.approx(SquaredHinge().curvature)
 
 
+def test_huber_and_poisson_attain_their_curvature_and_their_slope_bound() -> None:
+    poisson, near = Poisson(20.0, 2.0), np.array([np.log(10.0) - 1e-3])  # just below the most
+    assert bend(Huber(0.4), np.array([0.3]), np.array([1.0]), 0) == pytest.approx(Huber(0.4).curvature)
+    assert poisson.bends(near[None], np.zeros(1))[0] == pytest.approx(poisson.curvature, rel=2e-3)
+    for loss in (Huber(0.4), poisson):
+        slopes = [abs(loss.slopes(np.array([[score]]), np.zeros(1))[0, 0]) for score in (-30.0, 30.0)]
+        assert max(slopes) == loss.slope_bound
+
+
+@given(data=st.data())
+@light
+def test_no_label_whatever_makes_a_slope_longer_than_its_bound(data: st.DataObject) -> None:
+    scores, labels = data.draw(numbers(RECORDS, 1, size=1e3)), data.draw(numbers(RECORDS, size=1e6))
+    for loss in (Huber(0.4), Poisson(20.0, 2.0), Poisson(1.0, 0.3)):
+        assert np.all(np.abs(loss.slopes(scores, labels)) <= loss.slope_bound)
+
+
 def bend(loss: Loss, scores: np.ndarray, direction: np.ndarray, label: int, h: float = 1e-3) -> float:
     ahead, here, behind = (loss.values((scores + t * direction)[None], np.array([label]))[0] for t in (h, 0, -h))
     return float(ahead - 2 * here + behind) / h**2
@@ -118,7 +160,7 @@ def test_softmax_values_are_minus_log_probabilities(classes: int, data: st.DataO
     np.testing.assert_allclose(Softmax(classes).values(scores, labels), expected, rtol=1e-11, atol=1e-14)
 
 
-@every_loss
+@every_classifier
 @given(data=st.data())
 @light
 def test_the_predicted_class_is_the_label_with_the_least_loss(loss: Loss, data: st.DataObject) -> None:
@@ -126,6 +168,29 @@ def test_the_predicted_class_is_the_label_with_the_least_loss(loss: Loss, data: 
     candidates = [loss.values(scores, np.full(RECORDS, label)) for label in range(classes_of(loss))]
     chosen = np.choose(np.asarray(loss.predict(scores), int), candidates)
     np.testing.assert_allclose(chosen, np.min(candidates, axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", NUMERIC.values(), ids=NUMERIC.keys())
+@given(data=st.data())
+@light
+def test_a_predicted_number_or_rate_is_the_label_that_the_scores_miss_least(loss: Loss, data: st.DataObject) -> None:
+    labels = data.draw(labels_of(loss))
+    scores = np.log(np.maximum(labels, 0.01) / loss.center) if isinstance(loss, Poisson) else labels
+    np.testing.assert_allclose(loss.predict(scores[:, None]), labels, rtol=1e-9, atol=0.02)
+    np.testing.assert_allclose(loss.values(scores[:, None], labels), 0.0, atol=0.02)
+    assert np.all(loss.values(data.draw(numbers(RECORDS, 1)), labels) >= -1e-12)
+
+
+def test_poisson_is_half_the_deviance_over_the_most_and_straight_above_its_highest_rate() -> None:
+    loss, counts, scores = Poisson(20.0, 2.0), np.array([0.0, 3.0, 20.0]), np.array([[-1.0], [0.5], [2.0]])
+    rates = 2 * np.exp(scores[:, 0])
+    half = rates - counts + xlogy(counts, counts / rates)
+    np.testing.assert_allclose(loss.values(scores, counts), half / 20, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(loss.predict(scores), rates)
+    beyond = np.array([[4.0], [5.0], [6.0]])
+    assert np.all(loss.predict(beyond) == 20.0)
+    np.testing.assert_allclose(np.diff(loss.values(beyond, np.full(3, 5.0))), 0.75)
+    assert np.all(loss.predict(-beyond - 10) == 0.002)
 
 
 @every_loss
@@ -180,8 +245,3 @@ def test_losses_use_only_the_array_api_standard(loss: Loss, data: st.DataObject)
     ):
         assert type(strict) is type(strict_scores)
         np.testing.assert_allclose(np.asarray(strict), plain, rtol=1e-15)
-
-
-def test_a_name_makes_its_loss_for_the_number_of_classes() -> None:
-    made = {name: make(4) for name, make in LOSSES.items()}
-    assert made == {"softmax": Softmax(4), "least-squares": LeastSquares(), "squared-hinge": SquaredHinge()}

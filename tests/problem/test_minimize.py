@@ -19,10 +19,12 @@ from fedspd.problem import (
     Box,
     ElasticNet,
     GroupL1,
+    Huber,
     LeastSquares,
     Loss,
     Minimum,
     Objective,
+    Poisson,
     Softmax,
     SquaredHinge,
     SquaredL2,
@@ -32,6 +34,7 @@ from fedspd.problem import (
 )
 
 LOSSES: dict[str, Any] = {"softmax": Softmax(2), "least-squares": LeastSquares(), "squared-hinge": SquaredHinge()}
+LOSSES |= {"huber": Huber(0.4), "poisson": Poisson(1.0, 0.3)}
 every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
 seeds = given(seed=st.integers(0, 2**32))
 light = settings(deadline=None, max_examples=25)

@@ -9,7 +9,8 @@ from fedspd.data import Holdings
 from fedspd.engine import stream
 from fedspd.errors import InputError
 from fedspd.privacy import ProvedPlan, PublishedPlan
-from fedspd.problem import LOSSES, Objective, make_regularizer, reference_solver
+from fedspd.problem import Objective, make_loss, make_regularizer
+from fedspd.target import Target
 
 AnyPlan = TypeVar("AnyPlan", bound=PublishedPlan | ProvedPlan)
 
@@ -31,30 +32,30 @@ class Agreed(NamedTuple, Generic[AnyPlan]):
         return self.made.rounds
 
 
-def agree(config: Config, holdings: Holdings, columns: int, classes: int) -> Agreed[Any]:
+def agree(config: Config, holdings: Holdings, columns: int, target: Target) -> Agreed[Any]:
     """What server and clients of one run agree on before any record is seen.
 
     Args:
         config: the settings; `partition.clients` is the number of clients.
         holdings: how many records each client has.
         columns: of the features, a bias included.
-        classes: of the label.
+        target: what is predicted.
     """
     from fedspd.assemble import proved, published
 
     if config.algorithm.method.guarantee == "proved":
-        return proved.agree(config, holdings, columns, classes)
-    return published.agree(config, holdings, columns, classes)
+        return proved.agree(config, holdings, columns, target)
+    return published.agree(config, holdings, columns, target)
 
 
 def public_numbers(
-    config: Config, holdings: Holdings, columns: int, classes: int, plan: PublishedPlan | None = None
+    config: Config, holdings: Holdings, columns: int, target: Target, plan: PublishedPlan | None = None
 ) -> Public:
     """What a method is made from."""
     check_needs(config)
     privacy, run = config.privacy, config.run
     return Public(
-        objective=client_objective(config, classes),
+        objective=client_objective(config, target),
         row_norm=config.data.row_norm,
         columns=columns,
         holdings=holdings,
@@ -70,14 +71,12 @@ def public_numbers(
     )
 
 
-def client_objective(config: Config, classes: int) -> Objective:
-    """The loss and one client's regularizer."""
+def client_objective(config: Config, target: Target) -> Objective:
+    """The loss, the usual one where none is named, and one client's regularizer."""
     problem = config.problem
-    loss = LOSSES[problem.loss](classes)
+    loss = make_loss(problem.loss, target, problem.threshold)
     regularizer = make_regularizer(problem.regularizer, problem.strength, problem.ratio)
     regularizer = regularizer.scaled(1 / config.partition.clients if problem.per_client == "share" else 1.0)
-    if config.metrics.criterion:
-        reference_solver(loss, regularizer, config.partition.clients)  # refuses now what it could not solve later
     return Objective(loss, regularizer, problem.clip_norm)
 
 

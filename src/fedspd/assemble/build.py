@@ -88,7 +88,7 @@ def _published(config: Config, cells: Cells) -> Experiment:
     prepared = prepare(cells, data.scaling, data.bias, data.row_norm)  # pyright: ignore[reportArgumentType]
     train, test = measured_on(config, *prepared)
     shards = deal(config, train)
-    agreed = agree(config, shards.holdings, len(train.columns), len(train.classes))
+    agreed = agree(config, shards.holdings, len(train.columns), train.predicted)
     recipe = recipe_as_published(cells, data.scaling, data.bias, data.row_norm)  # pyright: ignore[reportArgumentType]
     return Experiment(config, _simulation(config, agreed, shards, test), agreed.plan, agreed.made, recipe)
 
@@ -98,7 +98,7 @@ def _proved(config: Config, cells: Cells, open_ledger: Callable[[], Ledger] | No
     declared = declare(cells)
     train, test = measured_on(config, declared.train, declared.test)
     dealt, width = deal(config, train), len(train.columns) + (config.data.bias != 0)
-    agreed = agree(config, dealt.holdings, width, len(train.classes))
+    agreed = agree(config, dealt.holdings, width, train.predicted)
     run, batch_size = config.run, config.algorithm.work.batch_size
     check_bias(config.data.bias, config.data.row_norm or 0.0)
     check_run(dealt.holdings, width, agreed.algorithm, agreed.plan, batch_size, config.participants, run.most_stale)

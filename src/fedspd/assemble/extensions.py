@@ -11,18 +11,18 @@ from fedspd.audit.replay import Found, attack
 from fedspd.data import KINDS
 from fedspd.data.partition import Owner
 from fedspd.errors import InputError
-from fedspd.problem import LOSSES, Loss
+from fedspd.problem import LOSSES, Maker
 
 
 class Brought(NamedTuple):
     """All of it, for other processes: each imports it from where it stands."""
 
     methods: tuple[Method, ...]
-    losses: dict[str, Callable[[int], Loss]]
+    losses: dict[str, Maker]
     partitions: dict[str, Callable[..., Owner]]
 
 
-_LOSSES: dict[str, Callable[[int], Loss]] = {}
+_LOSSES: dict[str, Maker] = {}
 _PARTITIONS: dict[str, Callable[..., Owner]] = {}
 
 
@@ -31,8 +31,8 @@ def register(method: Method) -> None:
     METHODS.register(method)
 
 
-def register_loss(name: str, maker: Callable[[int], Loss]) -> None:
-    """Make a loss known by its name; the maker takes the number of classes of the data."""
+def register_loss(name: str, maker: Maker) -> None:
+    """Make a loss known by its name; the maker takes what is predicted, a `Target`, and refuses what it is not for."""
     _enter(name, maker, LOSSES, _LOSSES, "loss")
 
 

@@ -9,7 +9,7 @@ OPTIMA = Cache("optima")
 
 
 def cached_optimum(simulation: Simulation) -> np.ndarray:
-    """scikit-learn's optimum of the simulation's problem, from the cache if it was solved before."""
+    """The optimum of the simulation's problem, from the cache if it was solved before."""
     objective, shards = simulation.algorithm.objective, simulation.shards
     key = digest(
         repr((objective.loss, objective.regularizer, shards.offsets.tolist(), shards.counts)).encode(),

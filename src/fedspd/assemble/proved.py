@@ -12,12 +12,13 @@ from fedspd.data import Holdings
 from fedspd.errors import InputError
 from fedspd.privacy import WHOLE_SHARD, ProvedPlan, RecordSampling, plan_proved
 from fedspd.privacy.plans.proved import sizes_that_matter
+from fedspd.target import Target
 
 
-def agree(config: Config, holdings: Holdings, columns: int, classes: int) -> Agreed[ProvedPlan]:
+def agree(config: Config, holdings: Holdings, columns: int, target: Target) -> Agreed[ProvedPlan]:
     """Method, plan and rounds, with what the settings leave open filled in by rule."""
     _check(config)
-    public = public_numbers(config, holdings, columns, classes)
+    public = public_numbers(config, holdings, columns, target)
     made = config.algorithm.method.make(public, config.algorithm.settings)
     check_proof(config.algorithm.method, made.algorithm, public.declared_norm)
     sampling = make_sampling(made, config.algorithm.work, public.dimension, holdings)

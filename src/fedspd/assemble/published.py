@@ -7,13 +7,14 @@ from fedspd.config import Config
 from fedspd.data import Holdings
 from fedspd.errors import InputError
 from fedspd.privacy import WHOLE_SHARD, PublishedPlan, plan_as_published
+from fedspd.target import Target
 
 
-def agree(config: Config, holdings: Holdings, columns: int, classes: int) -> Agreed[PublishedPlan]:
+def agree(config: Config, holdings: Holdings, columns: int, target: Target) -> Agreed[PublishedPlan]:
     """Method, plan and rounds."""
     _check(config)
     plan = make_plan(config, holdings)
-    public = public_numbers(config, holdings, columns, classes, plan)
+    public = public_numbers(config, holdings, columns, target, plan)
     return Agreed(config.algorithm.method.make(public, config.algorithm.settings), plan)
 
 

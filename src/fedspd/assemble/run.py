@@ -96,9 +96,10 @@ def execute(experiment: Experiment, on_round: Callable[[], Any] = lambda: None) 
 def conclude(experiment: Experiment, outcome: Outcome, engine: str, wall_seconds: float) -> Run:
     """Sum up what a simulation led to."""
     config = changed(experiment.config, {"run.engine": engine})
-    measured = _convergence(experiment, outcome) if config.metrics.criterion else None
+    best = cached_optimum(experiment.simulation) if config.metrics.criterion else None
+    measured = None if best is None else _convergence(experiment, outcome, best)
     average = outcome.average(config.run.average_last)
-    summary = summarize(experiment, outcome, average, measured, engine, wall_seconds)
+    summary = summarize(experiment, outcome, average, measured, best, engine, wall_seconds)
     return Run(
         config,
         summary,
@@ -109,6 +110,6 @@ def conclude(experiment: Experiment, outcome: Outcome, engine: str, wall_seconds
     )
 
 
-def _convergence(experiment: Experiment, outcome: Outcome) -> Convergence:
+def _convergence(experiment: Experiment, outcome: Outcome, best: np.ndarray) -> Convergence:
     simulation, made = experiment.simulation, experiment.made
-    return convergence(simulation, outcome, made.formulas, made.dual_diameter, cached_optimum(simulation))
+    return convergence(simulation, outcome, made.formulas, made.dual_diameter, best)

@@ -8,7 +8,7 @@ from fedspd.algorithms import METHODS, Algorithm, label
 from fedspd.algorithms.base import PerturbsObjective
 from fedspd.assemble.build import Experiment
 from fedspd.engine import Outcome
-from fedspd.engine.diagnostics import accuracies, losses
+from fedspd.engine.measures import measures_on, optimum_measures
 from fedspd.privacy import ProvedPlan, PublishedPlan
 from fedspd.privacy.accounting import spent
 from fedspd.results import COLUMNS, Convergence, History, Summary
@@ -30,10 +30,11 @@ def summarize(
     outcome: Outcome,
     average: np.ndarray,
     measured: Convergence | None,
+    best: np.ndarray | None,
     engine: str,
     wall_seconds: float,
 ) -> Summary:
-    """Privacy first, then what was reached."""
+    """Privacy first, then what was reached, beside what the optimum reaches where that was solved for."""
     simulation, history = experiment.simulation, outcome.history
     shards, algorithm = simulation.shards, simulation.algorithm
     columns, outputs = shards.features.shape[1], algorithm.objective.loss.outputs
@@ -60,9 +61,8 @@ def summarize(
         penalty=algorithm.penalty,
         inverse_step=history.last("inverse_step"),
         test_accuracy=history.last("test_accuracy"),
-        test_accuracy_average=float(accuracies(algorithm.objective.loss, simulation.test, average[None])[0]),
-        majority_accuracy=float(np.bincount(simulation.test.labels).max() / len(simulation.test)),
-        test_loss=float(np.mean(losses(algorithm.objective.loss, simulation.test, outcome.weights))),
+        **measures_on(simulation.test, algorithm.objective.loss, outcome.weights, average),
+        **optimum_measures(algorithm.objective.loss, simulation.test, best),
         bytes_uploaded=NUMBER * reply_size(algorithm, columns, outputs) * int(history["participants"].sum()),
         objective=history.last("objective"),
         alfv=history.last("alfv"),

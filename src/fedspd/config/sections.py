@@ -66,7 +66,13 @@ class Partition:
 class Problem:
     """What is minimized."""
 
-    loss: str = setting("softmax", "loss of a record", choices=LOSSES)
+    loss: str | None = setting(
+        None, "loss of a record; absent: softmax for classes, least-squares for a number, poisson for a count",
+        choices=LOSSES,
+    )  # fmt: skip
+    threshold: float = setting(
+        0.5, "huber: residuals beyond this pull no harder, where the number's bounds are -1 and 1", above=0
+    )
     clip_norm: float = setting(1.0, "record gradients are clipped to this norm, G; inf: never", above=0, infinite=True)
     regularizer: str = setting(
         "l1", "convex regularizer", choices=("none", "l1", "squared-l2", "elastic-net", "group-l1", "box")
@@ -181,7 +187,7 @@ class Metrics:
     lagrangian: bool = setting(
         True, "follow the augmented Lagrangian, which reads all records of every participant in every round"
     )
-    criterion: bool = setting(True, "compute the criterion H against scikit-learn's optimum at the end")
+    criterion: bool = setting(True, "compute the criterion H against the optimum without privacy, at the end")
 
 
 @dataclass(frozen=True)
@@ -263,6 +269,7 @@ NEEDED: dict[str, tuple[Condition, ...]] = {
     "partition.clients": ((lambda c: c.partition.kind != "own", "a partition.kind other than own"),),
     "data.moments_share": (_NOISY,),
     "data.deviation_floor": (_NOISY,),
+    "problem.threshold": ((lambda c: c.problem.loss == "huber", "problem.loss = huber"),),
     "problem.clip_norm": (_GIVEN_BOUND,),
     "problem.strength": (_REGULARIZED,),
     "problem.per_client": (_REGULARIZED,),

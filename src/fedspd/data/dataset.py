@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspd.errors import InputError
+from fedspd.target import Classes, Count, Number, Target
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +36,7 @@ class Table:
     Args:
         labels: class index of each record; with no `classes`, a number to be predicted.
         attributes: categorical columns to hand out records by. They need not be among the features.
+        target: what is predicted, with its public bounds; None: the classes.
     """
 
     features: NDArray[np.float64]
@@ -42,10 +44,12 @@ class Table:
     columns: tuple[str, ...]
     classes: tuple[str, ...]
     attributes: Mapping[str, Category] = field(default_factory=dict)
+    target: Target | None = None
 
     def __post_init__(self) -> None:
         _check_features(self.features, self.columns)
         _check_labels(self.labels, len(self), self.classes)
+        _check_target(self.target, self.labels, self.classes)
         for name, category in self.attributes.items():
             if category.codes.shape != (len(self),):
                 raise InputError(
@@ -55,6 +59,11 @@ class Table:
 
     def __len__(self) -> int:
         return self.features.shape[0]
+
+    @property
+    def predicted(self) -> Target:
+        """What is predicted."""
+        return Classes("", self.classes) if self.target is None else self.target
 
     def rows(self, numbers: NDArray[np.integer]) -> Self:
         """Some of the records, in this order."""
@@ -222,6 +231,20 @@ def _check_labels(labels: np.ndarray, records: int, classes: tuple[str, ...]) ->
         raise InputError(
             f"labels must be finite, got {np.count_nonzero(~np.isfinite(labels))} that are not, the first in "
             f"row {np.argmin(np.isfinite(labels))}; drop those records."
+        )
+
+
+def _check_target(target: Target | None, labels: np.ndarray, classes: tuple[str, ...]) -> None:
+    if target is not None and target.classes != classes:
+        raise InputError(
+            f"classes must be those of the target, {', '.join(target.classes) or 'none'}, got "
+            f"{', '.join(classes) or 'none'}; build the table from one target."
+        )
+    bounds = (-1.0, 1.0) if isinstance(target, Number) else (0.0, target.most) if isinstance(target, Count) else None
+    if bounds is not None and not ((labels >= bounds[0]) & (labels <= bounds[1])).all():
+        raise InputError(
+            f"labels must be within {bounds[0]:g} and {bounds[1]:g}, got {labels.min():g} to {labels.max():g}; make "
+            "them with the target's own `labels`."
         )
 
 

@@ -21,6 +21,7 @@ from fedspd.algorithms import PrimalDual
 from fedspd.data import Shards, Table
 from fedspd.engine.parallel import ParallelMap
 from fedspd.problem import Loss, Objective
+from fedspd.target import Classes
 from fedspd.typing import Array, array_namespace
 
 BLOCK = 1 << 17  # scores evaluated at a time: 1 MiB, within a core's cache
@@ -45,12 +46,16 @@ def right(loss: Loss, features: Array, labels: Array, models: Array) -> Any:
     return xp.count_nonzero(predicted == classes[:, None], axis=0)
 
 
-def accuracies(loss: Loss, test: Table, models: np.ndarray, each: ParallelMap = map) -> np.ndarray:
-    """Share of test records whose label each model predicts; a model that is not finite predicts nothing."""
+def accuracies(loss: Loss, test: Table | None, models: np.ndarray, each: ParallelMap = map) -> np.ndarray:
+    """Share of test records whose label each model predicts; a model that is not finite predicts nothing.
 
+    Not a number where no class is predicted, or nothing measured.
+    """
+    if test is None or not isinstance(test.predicted, Classes):
+        return np.full(len(models), np.nan)
     models = models.astype(test.features.dtype, copy=False)
-    blocks = _blocks(len(test), models)
-    counts = each(lambda block: right(loss, test.features[block], test.labels[block], models), blocks)
+    parts = blocks(len(test), models)
+    counts = each(lambda part: right(loss, test.features[part], test.labels[part], models), parts)
     return shares(sum(counts, np.zeros(len(models), np.int64)), models, len(test))
 
 
@@ -74,7 +79,7 @@ def objectives(objective: Objective, shards: Shards, models: np.ndarray, each: P
         )
         return record_weights[block] @ values
 
-    total = sum(each(weighted, _blocks(len(shards.labels), models)), np.zeros(len(models)))
+    total = sum(each(weighted, blocks(len(shards.labels), models)), np.zeros(len(models)))
     return total + shards.clients * objective.regularizer.value(models)
 
 
@@ -115,7 +120,8 @@ def _inner(first: np.ndarray, second: np.ndarray) -> float:
     return float(np.vdot(first, second))
 
 
-def _blocks(records: int, models: np.ndarray) -> Iterator[slice]:
+def blocks(records: int, models: np.ndarray) -> Iterator[slice]:
+    """Rows whose scores are evaluated together."""
     rows = max(1, BLOCK // len(models))
     return (slice(begin, begin + rows) for begin in range(0, records, rows))
 

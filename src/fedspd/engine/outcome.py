@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedspd.engine.diagnostics import Lagrangian, accuracies, objectives
+from fedspd.engine.measures import explained
 from fedspd.engine.parallel import ParallelMap
 from fedspd.engine.participation import RoundPlan
 from fedspd.engine.simulation import Outcome, Simulation
@@ -69,6 +70,7 @@ def outcome_of(
             "consensus_error": nothing if lagrangian is None else np.asarray(lagrangian.consensus),
             "objective": total,
             "test_accuracy": accuracy,
+            "test_explained": explained(objective.loss, simulation.test, models, each),
         }
     )
     return Outcome(models, history, lagrangian, spending.participations)

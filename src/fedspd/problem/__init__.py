@@ -4,10 +4,12 @@ Pure functions of arrays; this room knows no clients, no privacy and no rounds.
 """
 
 from fedspd.problem.flipped import FlippedLabels
-from fedspd.problem.losses import LOSSES, LeastSquares, Loss, Softmax, SquaredHinge
+from fedspd.problem.losses import Loss, Softmax, SquaredHinge
+from fedspd.problem.makers import LOSSES, Maker, make_loss
 from fedspd.problem.minimize import GRADIENT_STEPS, LEFT, Minimum, check_exact, minimize, steps_enough
 from fedspd.problem.objective import Gradient, Objective
-from fedspd.problem.reference import reference_optimum, reference_solver
+from fedspd.problem.reference import reference_optimum
+from fedspd.problem.regression import Huber, LeastSquares, Poisson
 from fedspd.problem.regularizers import (
     L1,
     Box,
@@ -29,19 +31,22 @@ __all__ = [
     "FlippedLabels",
     "Gradient",
     "GroupL1",
+    "Huber",
     "LeastSquares",
     "Loss",
+    "Maker",
     "Minimum",
     "Objective",
+    "Poisson",
     "Regularizer",
     "Softmax",
     "SquaredHinge",
     "SquaredL2",
     "Unregularized",
     "check_exact",
+    "make_loss",
     "make_regularizer",
     "minimize",
     "reference_optimum",
-    "reference_solver",
     "steps_enough",
 ]

@@ -1,11 +1,10 @@
-r"""Losses of linear scores: $\ell(W^\top a, y)$ for a record with features $a$ and label $y$.
+r"""Losses of linear scores, and those of classes: $\ell(W^\top a, y)$ for a record with features $a$ and label $y$.
 
 Every loss here sees a record only through its scores $s = W^\top a$, so a record's gradient is the
 outer product $a\, (\partial\ell/\partial s)^\top$ and its norm is $\|a\|\,\|\partial\ell/\partial s\|$:
 gradients are clipped without ever being formed one by one.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, sqrt
 from typing import Any, Protocol
@@ -63,7 +62,7 @@ class Loss(Protocol):
         ...
 
     def predict(self, scores: Array) -> Any:
-        """The class each record's scores speak for."""
+        """The class each record's scores speak for, or the number, as labels have it."""
         ...
 
 
@@ -101,7 +100,7 @@ class Softmax:
         """Negative log-likelihoods of the labels."""
         xp = array_namespace(scores)
         if self.classes == 2:
-            against = (1.0 - 2.0 * _like(scores, labels)) * _margin(scores)
+            against = (1.0 - 2.0 * like(scores, labels)) * _margin(scores)
             # ln(1 + e^a) is above a, and beyond 40 equal to it in double precision: no overflow, few passes
             return xp.maximum(against, xp.log1p(xp.exp(xp.minimum(against, 40.0))))
         top = xp.max(scores, axis=-1, keepdims=True)
@@ -113,7 +112,7 @@ class Softmax:
         xp = array_namespace(scores)
         if self.classes == 2:
             # cut off long before the exponential overflows: by then the probability is 1e-35
-            excess = 1.0 / (1.0 + xp.exp(xp.minimum(-_margin(scores), 80.0))) - _like(scores, labels)
+            excess = 1.0 / (1.0 + xp.exp(xp.minimum(-_margin(scores), 80.0))) - like(scores, labels)
             return excess[..., None] if scores.shape[-1] == 1 else xp.stack([-excess, excess], axis=-1)
         unnormalized = xp.exp(scores - xp.max(scores, axis=-1, keepdims=True))
         return unnormalized / xp.sum(unnormalized, axis=-1, keepdims=True) - self._one_hot(xp, scores, labels)
@@ -151,42 +150,12 @@ class Softmax:
         return xp.astype(labels[..., None] == xp.arange(self.classes), scores.dtype)
 
 
-@dataclass(frozen=True)
-class LeastSquares:
-    r"""$\tfrac12 (s - y)^2$ for a real label $y$."""
+class OneScore:
+    """What losses of one score per record have in common."""
 
-    @property
-    def outputs(self) -> int:
-        """One score: the prediction."""
-        return 1
-
-    @property
-    def curvature(self) -> float:
-        """The second derivative is one everywhere."""
-        return 1.0
-
-    @property
-    def slope_bound(self) -> float:
-        """None: it grows with the score."""
-        return inf
-
-    @property
-    def clip_keeps_convex(self) -> bool:
-        """There is one score."""
-        return True
-
-    def values(self, scores: Array, labels: Array) -> Any:
-        """Half the squared residuals."""
-        residual = scores[..., 0] - _like(scores, labels)
-        return 0.5 * residual * residual
-
-    def slopes(self, scores: Array, labels: Array) -> Any:
-        """The residuals."""
-        return scores - _like(scores, labels)[..., None]
-
-    def bends(self, scores: Array, labels: Array) -> Any:
-        """One."""
-        return array_namespace(scores).ones_like(scores[..., 0])
+    outputs = 1
+    clip_keeps_convex = True
+    stretch = 1.0
 
     def contrast(self, weights: Array) -> Any:
         """The one column there is."""
@@ -196,76 +165,37 @@ class LeastSquares:
         """The one column there is."""
         return gradient
 
-    @property
-    def stretch(self) -> float:
-        """Not at all."""
-        return 1.0
-
-    def predict(self, scores: Array) -> Any:
-        """Class 1 where the prediction is nearer to 1 than to 0."""
-        return scores[..., 0] > 0.5
-
 
 @dataclass(frozen=True)
-class SquaredHinge:
+class SquaredHinge(OneScore):
     r"""$\max(0, 1 - \pm s)^2$ for two classes, the sign taken from the label (0: minus, 1: plus)."""
 
-    @property
-    def outputs(self) -> int:
-        """One score: the margin of class 1."""
-        return 1
-
-    @property
-    def curvature(self) -> float:
-        """Two, on the side where the hinge is open."""
-        return 2.0
-
-    @property
-    def slope_bound(self) -> float:
-        """None: it grows with the score."""
-        return inf
-
-    @property
-    def clip_keeps_convex(self) -> bool:
-        """There is one score."""
-        return True
+    curvature = 2.0  # on the side where the hinge is open
+    slope_bound = inf  # it grows with the score
 
     def values(self, scores: Array, labels: Array) -> Any:
         """Squared shortfalls of the margin."""
         xp = array_namespace(scores)
-        shortfall = xp.maximum(1.0 - (2.0 * _like(scores, labels) - 1.0) * scores[..., 0], 0.0)
+        shortfall = xp.maximum(1.0 - (2.0 * like(scores, labels) - 1.0) * scores[..., 0], 0.0)
         return shortfall * shortfall
 
     def slopes(self, scores: Array, labels: Array) -> Any:
         """Minus twice the signed shortfall."""
         xp = array_namespace(scores)
-        sign = 2.0 * _like(scores, labels)[..., None] - 1.0
+        sign = 2.0 * like(scores, labels)[..., None] - 1.0
         return -2.0 * sign * xp.maximum(1.0 - sign * scores, 0.0)
 
     def bends(self, scores: Array, labels: Array) -> Any:
         """Two where the margin falls short, else zero."""
         xp = array_namespace(scores)
-        return 2.0 * xp.astype((2.0 * _like(scores, labels) - 1.0) * scores[..., 0] < 1.0, scores.dtype)
-
-    def contrast(self, weights: Array) -> Any:
-        """The one column there is."""
-        return weights
-
-    def spread(self, gradient: Array) -> Any:
-        """The one column there is."""
-        return gradient
-
-    @property
-    def stretch(self) -> float:
-        """Not at all."""
-        return 1.0
+        return 2.0 * xp.astype((2.0 * like(scores, labels) - 1.0) * scores[..., 0] < 1.0, scores.dtype)
 
     def predict(self, scores: Array) -> Any:
         """Class 1 where the margin is positive."""
         return scores[..., 0] > 0.0
 
 
-def _like(scores: Array, labels: Array) -> Any:
+def like(scores: Array, labels: Array) -> Any:
     """Labels as numbers of the scores' type: the array API standard mixes no integers with floats."""
     return array_namespace(scores).astype(labels, scores.dtype, copy=False)
 
@@ -273,11 +203,3 @@ def _like(scores: Array, labels: Array) -> Any:
 def _margin(scores: Array) -> Any:
     """Score of class 1 above class 0, which may have come as their contrast already."""
     return scores[..., 0] if scores.shape[-1] == 1 else scores[..., 1] - scores[..., 0]
-
-
-LOSSES: dict[str, Callable[[int], Loss]] = {
-    "softmax": Softmax,
-    "least-squares": lambda _: LeastSquares(),
-    "squared-hinge": lambda _: SquaredHinge(),
-}
-"""Makers by name; each takes the number of classes of the data."""

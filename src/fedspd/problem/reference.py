@@ -1,21 +1,23 @@
-r"""The optimum $x^\star$ of $\sum_i F_i$ by scikit-learn, for the convergence criterion H of the paper.
+r"""The optimum $x^\star$ of $\sum_i F_i$, for the convergence criterion H of the paper.
 
-scikit-learn takes more than a second to import and only the criterion needs it, so it is imported on use.
+By scikit-learn where it knows the problem, else by a solver of our own for every loss and regularizer. scikit-learn and
+SciPy take more than a second to import and only the criterion needs them, so they are imported on use.
 """
 
 from typing import Any
 
 import numpy as np
 
-from fedspd.errors import InputError
-from fedspd.problem.losses import LeastSquares, Loss, Softmax, SquaredHinge
+from fedspd.problem.losses import Loss, Softmax, SquaredHinge
+from fedspd.problem.regression import LeastSquares
 from fedspd.problem.regularizers import L1, ElasticNet, Regularizer, SquaredL2, Unregularized
+from fedspd.problem.solve import solve
 
 
 def reference_optimum(
     loss: Loss, regularizer: Regularizer, features: np.ndarray, labels: np.ndarray, record_weights: np.ndarray
 ) -> np.ndarray:
-    r"""$\arg\min_W \sum_j w_j\,\ell(W; \mathrm{record}_j) + R(W)$, to scikit-learn's tolerance.
+    r"""$\arg\min_W \sum_j w_j\,\ell(W; \mathrm{record}_j) + R(W)$, to the solver's tolerance.
 
     Args:
         loss: the un-clipped loss.
@@ -24,7 +26,9 @@ def reference_optimum(
         labels: their labels.
         record_weights: $1/m_i$ for the records of client i.
     """
-    model = reference_solver(loss, regularizer, float(np.sum(record_weights)))
+    model = _known_solver(loss, regularizer, float(np.sum(record_weights)))
+    if model is None:
+        return solve(loss, regularizer, features, labels, record_weights)
     model.fit(features, labels, sample_weight=record_weights)
     weights = np.atleast_2d(model.coef_).T
     if isinstance(loss, Softmax) and loss.classes == 2:
@@ -33,10 +37,10 @@ def reference_optimum(
     return weights
 
 
-def reference_solver(loss: Loss, regularizer: Regularizer, total_weight: float) -> Any:
-    """The scikit-learn model whose fit is the optimum; refuses a problem that has none, before any work."""
-    from sklearn.svm import LinearSVC
-
+def _known_solver(loss: Loss, regularizer: Regularizer, total_weight: float) -> Any:
+    """The scikit-learn model whose fit is the optimum; None where it has none."""
+    if not isinstance(regularizer, Unregularized | L1 | SquaredL2 | ElasticNet):
+        return None
     l1, l2 = _strengths(regularizer)
     match loss:
         case Softmax():
@@ -44,23 +48,11 @@ def reference_solver(loss: Loss, regularizer: Regularizer, total_weight: float) 
         case LeastSquares():
             return _least_squares(l1, l2, total_weight)
         case SquaredHinge() if (l1 > 0) != (l2 > 0):
-            # liblinear minimizes R/strength + C * sum of losses
-            return LinearSVC(
-                penalty="l1" if l1 > 0 else "l2",
-                C=1 / (l1 + l2),
-                dual=False,  # pyright: ignore[reportArgumentType]
-                fit_intercept=False,
-                tol=1e-8,
-                max_iter=10**5,
-                random_state=0,
-            )
-    raise InputError(
-        f"a reference optimum exists for {type(loss).__name__} with l1 or squared-l2 alone, "
-        f"got {type(regularizer).__name__}; set metrics.criterion = false."
-    )
+            return _support_vectors(l1, l2)
+    return None
 
 
-def _strengths(regularizer: Regularizer) -> tuple[float, float]:
+def _strengths(regularizer: Unregularized | L1 | SquaredL2 | ElasticNet) -> tuple[float, float]:
     """Weights of $|x|_1$ and of $|x|^2/2$."""
     match regularizer:
         case Unregularized():
@@ -71,9 +63,20 @@ def _strengths(regularizer: Regularizer) -> tuple[float, float]:
             return 0.0, strength
         case ElasticNet(strength, ratio):
             return strength * ratio, strength * (1 - ratio)
-    raise InputError(
-        f"scikit-learn has no solver for {type(regularizer).__name__}; set metrics.criterion = false, "
-        "or use none, l1, squared-l2 or elastic-net."
+
+
+def _support_vectors(l1: float, l2: float) -> Any:
+    """liblinear minimizes R/strength + C * sum of losses."""
+    from sklearn.svm import LinearSVC
+
+    return LinearSVC(
+        penalty="l1" if l1 > 0 else "l2",
+        C=1 / (l1 + l2),
+        dual=False,  # pyright: ignore[reportArgumentType]
+        fit_intercept=False,
+        tol=1e-8,
+        max_iter=10**5,
+        random_state=0,
     )
 
 

@@ -25,14 +25,9 @@ LEGEND = {"frameon": False, "fontsize": 8, "handlelength": 3}
 
 
 def run_charts(summary: Summary, history: History) -> tuple[Chart, Chart, Chart]:
-    """Test accuracy, augmented Lagrangian and privacy spent against rounds."""
+    """Test accuracy or what is explained, augmented Lagrangian and privacy spent against rounds."""
     rounds = tuple(history["round"])
     stated = summary.epsilon if summary.guarantee != "none" else None
-    majority = summary.majority_accuracy  # unknown where there is no test set
-    accuracy = Chart(
-        "Test accuracy", ROUND, "%", (Series("test accuracy", rounds, tuple(100 * history["test_accuracy"])),),
-        references=(("majority class", 100 * majority),) if majority is not None and math.isfinite(majority) else (),
-    )  # fmt: skip
     lagrangian = Chart(
         "Augmented Lagrangian (ALFV)", ROUND, "sum over clients", (Series("ALFV", rounds, tuple(history["alfv"])),),
         note=DIAGNOSTIC,
@@ -45,7 +40,20 @@ def run_charts(summary: Summary, history: History) -> tuple[Chart, Chart, Chart]
         ),
         references=() if stated is None else (("stated", stated),),
     )  # fmt: skip
-    return accuracy, lagrangian, privacy
+    return _reached(summary, history), lagrangian, privacy
+
+
+def _reached(summary: Summary, history: History) -> Chart:
+    """Test accuracy, or what is explained of a number or a count."""
+    rounds = tuple(history["round"])
+    if np.isfinite(history["test_explained"]).any():
+        series = Series("explained", rounds, tuple(100 * history["test_explained"]))
+        return Chart("Explained of the test set", ROUND, "%", (series,), references=(("mean", 0.0),))
+    majority = summary.majority_accuracy  # unknown where there is no test set
+    return Chart(
+        "Test accuracy", ROUND, "%", (Series("test accuracy", rounds, tuple(100 * history["test_accuracy"])),),
+        references=(("majority class", 100 * majority),) if majority is not None and math.isfinite(majority) else (),
+    )  # fmt: skip
 
 
 def run_figure(summary: Summary, history: History) -> "Figure":

@@ -13,7 +13,7 @@ from fedspd.results.summary import SHARE
 
 HEADLINES = (
     "algorithm", "guarantee", "epsilon", "delta", "epsilon_spent_max", "test_accuracy", "test_accuracy_average",
-    "rounds", "clients", "participants", "uploads", "seed",
+    "test_explained",    "rounds", "clients", "participants", "uploads", "seed",
 )  # fmt: skip
 GROUPS = {"test": "On the test set", "privacy": "Privacy", "run": "The run"}
 NAMED_IN_TITLE = 5

@@ -11,6 +11,8 @@ from fedspd.results import SITES, Number, Summary, words
 DIAGNOSTICS = {
     "objective": "the objective", "alfv": "ALFV", "consensus_error": "the consensus error",
     "clipped_share": "the share of clipped gradients", "convergence": "the criterion",
+    "optimum_accuracy": "the optimum's accuracy", "optimum_explained": "what the optimum explains",
+    "optimum_loss": "the optimum's loss",
 }  # fmt: skip
 """What a simulator computes from records for its summary."""
 
@@ -86,6 +88,7 @@ def summary_table(summary: Summary) -> Table:
         "algorithm": summary.title,
         "clients": f"{summary.clients} ({summary.participants} per round, {summary.rounds} rounds)",
         "test accuracy": _accuracy(summary),
+        "explained of the test set": _explained(summary),
         words("objective"): _known(summary.objective, "{:.4f}"),
         words("alfv"): _known(summary.alfv, "{:.4f}"),
         "|x0|": _number(summary.weights_norm, ".4g"),
@@ -115,6 +118,18 @@ def _accuracy(summary: Summary) -> str:
         for key in ("test_accuracy", "test_accuracy_average", "majority_accuracy")
     )
     return last and f"{last}  (averaged over the last rounds {average}, majority class {majority})"
+
+
+def _explained(summary: Summary) -> str:
+    """Of a number or a count, with its error beside that of always predicting the mean."""
+    reached = _known(summary.test_explained, "{:.2%}").replace("%", " %")
+    errors = {"mean absolute error": "mae", "mean deviance": "deviance"}
+    beside = [
+        f"{name} {_number(summary[f'test_{key}'], '.4g')}, of the mean {_number(summary[f'trivial_{key}'], '.4g')}"
+        for name, key in errors.items()
+        if summary[f"trivial_{key}"] is not None
+    ]
+    return reached and f"{reached}  ({', '.join(beside)})"
 
 
 def _number(value: Number, form: str) -> str:

@@ -18,6 +18,7 @@ Kind = Literal["public", "diagnostic"]
 COLUMNS: dict[str, Kind] = {
     "round": "public",
     "test_accuracy": "public",
+    "test_explained": "public",
     "weights_norm": "public",
     "inverse_step": "public",
     "noise_scale": "public",

@@ -152,6 +152,29 @@ class Summary:
     seed: int | None = field(metadata=_run("root of all draws; null: drawn from the operating system, kept nowhere"))
     columns: Mapping[str, Kind] = field(metadata=_run("kind of every column of history.csv"))
     engine: str = field(metadata=_run("what computed the rounds: numpy or jax, or sites for real ones"))
+    test_balanced_accuracy: Number = field(default=None, metadata=_test(
+        "mean over the classes of the share predicted correctly, after the last round", SHARE
+    ))  # fmt: skip
+    test_explained: Number = field(default=None, metadata=_test(
+        "after the last round: R² of a number, share of the deviance of a count (D²)", SHARE
+    ))  # fmt: skip
+    test_mae: Number = field(
+        default=None, metadata=_test("of a number: mean absolute error after the last round, in its own units")
+    )
+    trivial_mae: Number = field(
+        default=None, metadata=_test("of a number: mean absolute error of always predicting the test set's mean")
+    )
+    test_deviance: Number = field(
+        default=None, metadata=_test("of a count: mean Poisson deviance after the last round")
+    )
+    trivial_deviance: Number = field(
+        default=None, metadata=_test("of a count: mean deviance of always predicting the test set's mean")
+    )
+    optimum_accuracy: Number = field(
+        default=None, metadata=_diagnostic("test accuracy of x⋆, the optimum without privacy", SHARE)
+    )
+    optimum_explained: Number = field(default=None, metadata=_diagnostic("test_explained of x⋆", SHARE))
+    optimum_loss: Number = field(default=None, metadata=_diagnostic("test_loss of x⋆"))
     run: str | None = field(default=None, metadata=_run("name of a run between real sites; left out of a simulation's"))
 
     def __getitem__(self, name: str) -> Any:

@@ -151,9 +151,12 @@ class Settings:
 
 def make(public: Public, settings: Settings) -> Made:
     """The penalty by rule where it is left open; the loss corrected for labels that are flipped."""
-    if not isinstance(public.objective.loss, Softmax):
+    loss = public.objective.loss
+    if not isinstance(loss, Softmax) or loss.classes != 2:
         raise InputError(
-            "dp-lr-admm corrects cross-entropy for flipped labels, got another loss; set problem.loss = softmax."
+            "dp-lr-admm corrects softmax for flipped labels of two classes, got "
+            f"{type(loss).__name__} with {loss.outputs} outputs; set problem.loss = softmax on two classes, or use "
+            "another method."
         )
     steps = exact_steps(public, Wishes(penalty=settings.penalty, step_scale=settings.step_scale))
     network = make_network(public, settings.topology, settings.edge_probability)

@@ -19,6 +19,7 @@ from fedspd.deploy.protocol.identity import NAME as SITE_NAME
 from fedspd.engine.batches import check_batches, nominal_sizes
 from fedspd.engine.simulation import check_claims
 from fedspd.errors import InputError
+from fedspd.target import Classes
 
 PLAIN, SECURE = "plain", "secure"
 MOST_RECORDS = 10**9  # of a site; step sizes and noise are computed from it
@@ -75,6 +76,11 @@ class Terms:
                 f"with noise that can be drawn exactly, got {algorithm.name!r}; use one of "
                 f"{', '.join(deployed_methods())}, or simulate."
             )
+        if not isinstance(schema.target, Classes):
+            raise InputError(
+                f"a deployed run predicts classes, got {schema.target.column!r}, which is a "
+                f"{type(schema.target).__name__.lower()}; declare its classes in the schema, or simulate."
+            )
         if data.row_norm is None or data.scaling not in ("noisy-moments", "min-max"):
             raise InputError(
                 "a deployed run needs data.row_norm and data.scaling = noisy-moments or min-max, got "
@@ -85,7 +91,7 @@ class Terms:
                 f"data.bias must be at least 0 and below data.row_norm = {data.row_norm:g}, got {data.bias:g}; "
                 "lower it."
             )
-        agreed = agree(self.config, self.holdings, columns_of(schema, self.config), len(schema.target.classes))
+        agreed = agree(self.config, self.holdings, columns_of(schema, self.config), schema.target)
         check_batches(self.holdings, agreed.plan.sampling, algorithm.work.batch_size, agreed.algorithm.local_steps)
         check_claims(agreed.algorithm, agreed.plan)
         return agreed

@@ -12,7 +12,7 @@ from fedspd.assemble.summary import NUMBER, reply_size, stated_privacy
 from fedspd.data import Recipe, Schema, Table
 from fedspd.deploy.protocol.terms import Terms
 from fedspd.deploy.server.checkpoint import Checkpoint
-from fedspd.engine.diagnostics import accuracies, losses
+from fedspd.engine.measures import measures_on
 from fedspd.results import COLUMNS, SITES, History, Summary
 
 NAN = float("nan")
@@ -65,19 +65,12 @@ def table(sites: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _measured(agreed: Agreed[Any], test: Table | None, weights: np.ndarray, average: np.ndarray) -> dict[str, float]:
-    if test is None:
-        return dict.fromkeys(("test_accuracy_average", "majority_accuracy", "test_loss"), NAN)
-    loss = agreed.algorithm.objective.loss
-    return {
-        "test_accuracy_average": float(accuracies(loss, test, average[None])[0]),
-        "majority_accuracy": float(np.bincount(test.labels).max() / len(test)),
-        "test_loss": float(np.mean(losses(loss, test, weights))),
-    }
+def _measured(agreed: Agreed[Any], test: Table | None, weights: np.ndarray, average: np.ndarray) -> dict[str, Any]:
+    return measures_on(test, agreed.algorithm.objective.loss, weights, average)
 
 
 def _summary(
-    checkpoint: Checkpoint, terms: Terms, agreed: Agreed[Any], history: History, measured: dict[str, float]
+    checkpoint: Checkpoint, terms: Terms, agreed: Agreed[Any], history: History, measured: dict[str, Any]
 ) -> Summary:
     config, roster, shape = terms.config, checkpoint.roster, checkpoint.server.shape
     answered = [member.answered for member in roster]

@@ -106,7 +106,7 @@ def _run(
         found, counts = _played(shape, lanes, size, (*records, *tests), each)
     for place, ready in enumerate(group):
         one: RoundOutputs = jax.tree.map(lambda array, place=place: array[place], found)
-        yield ready.number, _outcome(ready, one, lanes[place], counts[place], each)
+        yield ready.number, _outcome(ready, one, lanes[place], None if counts is None else counts[place], each)
 
 
 def _run_over_devices(
@@ -120,13 +120,13 @@ def _run_over_devices(
 
 def _played(
     shape: ProgramKey, lanes: list[RunInputs], size: int, tables: tuple[Any, ...], each: ParallelMap
-) -> tuple[RoundOutputs, np.ndarray]:
+) -> tuple[RoundOutputs, np.ndarray | None]:
     """All lanes; on a CPU one part of them per core, which a single program would leave idle."""
     parts = min(size, os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
     size = -(-size // parts)
     filled = lanes + lanes[-1:] * (parts * size - len(lanes))  # parts of one size share a program
 
-    def part(begin: int) -> tuple[RoundOutputs, np.ndarray]:
+    def part(begin: int) -> tuple[RoundOutputs, np.ndarray | None]:
         stacked: RunInputs = jax.tree.map(lambda *arrays: np.stack(arrays), *filled[begin : begin + size])
         with session():  # JAX keeps its settings by thread
             return jax.tree.map(np.asarray, run_and_measure(shape, stacked, *tables))
@@ -154,7 +154,9 @@ def _on_device(tables: tuple[Shards, ...], kind: str) -> tuple[Any, Any]:
 
 def _test_tables(simulations: list[Simulation], kind: str) -> tuple[tuple[Any, Any], list[int]]:
     """All distinct test tables in a stack, and each simulation's number in it."""
-    distinct = {id(simulation.test): simulation.test for simulation in simulations}
+    distinct = {id(one.test): one.test for one in simulations if one.test is not None}
+    if not distinct:
+        return (None, None), [0] * len(simulations)
     numbers = {name: number for number, name in enumerate(distinct)}
     features = jnp.asarray(np.stack([table.features.astype(kind, copy=False) for table in distinct.values()]))
     labels = jnp.asarray(np.stack([table.labels for table in distinct.values()]))
@@ -173,7 +175,8 @@ def _outcome(
         models, np.asarray(steps, float), scales.astype(float), np.asarray(left.clipped_share[:rounds], float)
     )
     lagrangian = _follow(simulation, lane, left.points, models, each) if simulation.lagrangian else None
-    accuracy = None if counts is None else shares(counts[:rounds], models, len(simulation.test))
+    tested = 0 if simulation.test is None else len(simulation.test)
+    accuracy = None if counts is None else shares(counts[:rounds], models, tested)
     return outcome_of(simulation, ready.spending, played, trace, lagrangian, each, accuracy)
 
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedspd.algorithms.base import draws_shape
+from fedspd.data import Table
 from fedspd.engine.draws import NOBODY
 from fedspd.engine.jax_engine.numbers import take_apart
 from fedspd.engine.numpy_engine import GivenDraws
@@ -13,6 +14,7 @@ from fedspd.engine.participation import RoundPlan
 from fedspd.engine.simulation import Simulation
 from fedspd.errors import InputError
 from fedspd.privacy import POISSON, WITH_REPLACEMENT
+from fedspd.target import Classes
 
 SORTS = 16  # a sort of m keys costs about as much as 16 m comparisons
 
@@ -34,6 +36,7 @@ class ProgramKey(NamedTuple):
     law: str  # of the noise
     points: bool  # whether the participants' points are wanted
     tested: int  # records that models are measured on
+    counted: bool  # whether those are counted whose class they predict
 
 
 class RoundArrays(NamedTuple):
@@ -74,8 +77,13 @@ def program_key(simulation: Simulation, kind: Any, handed_in: bool) -> ProgramKe
         take_apart(algorithm).form, shards.clients, simulation.participants, simulation.rounds, simulation.matrix,
         drawing, steps, batch, width, np.dtype(kind).name, draws_shape(algorithm, simulation.matrix),
         simulation.plan.law, simulation.lagrangian,
-        len(simulation.test),
+        *_tested(simulation.test),
     )  # fmt: skip
+
+
+def _tested(test: Table | None) -> tuple[int, bool]:
+    """How many records models are measured on, and whether those are counted whose class they predict."""
+    return (0, False) if test is None else (len(test), isinstance(test.predicted, Classes))
 
 
 def check_sampling(sampling: str) -> None:

@@ -147,7 +147,10 @@ def _batches(shape: ProgramKey, turn: RoundArrays, keys: Any, features: Any, lab
 def run_and_measure(
     shape: ProgramKey, lanes: RunInputs, features: Any, labels: Any, test_features: Any, test_labels: Any
 ) -> tuple[RoundOutputs, Any]:
-    """Stacked lanes, side by side as far as the device gains by it, and how many test records their models predict."""
+    """Stacked lanes, side by side as far as the device gains by it, and how many test records their models predict.
+
+    None where these have no classes.
+    """
     on_cpu, count = jax.default_backend() == "cpu", len(lanes.seed)
     if count == 1:  # what was made for several would be slower
         alone = all_rounds(shape, jax.tree.map(lambda array: array[0], lanes), features, labels)
@@ -155,6 +158,8 @@ def run_and_measure(
     else:
         abreast = min(count, ABREAST) if on_cpu else count
         left = jax.lax.map(lambda lane: all_rounds(shape, lane, features, labels), lanes, batch_size=abreast)
+    if not shape.counted:
+        return left, None
     loss = put_together(shape.form, lanes.numbers[0], lanes.turns.inverse_steps[0, 0]).objective.loss
 
     def measured(lane: Any) -> Any:
