@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedspd.algorithms import METHODS
-from fedspd.config.sections import DEFAULT_METHOD, SECTIONS, Config, lacks
+from fedspd.config.sections import DEFAULT_METHOD, SECTIONS, Config, Data, declared_keys, lacks
 from fedspd.errors import InputError
 from fedspd.reading import nearest, overridden, parse_section, read_toml
 
@@ -83,11 +83,20 @@ def _fitting(usual: Mapping[str, Any], meant: Mapping[str, Any]) -> dict[str, An
     name = named.get("name", DEFAULT_METHOD) if isinstance(named, Mapping) else DEFAULT_METHOD
     known = {"name", *METHODS.find(name).keys} if isinstance(name, str) else set()
     fitting["algorithm"] = {key: value for key, value in fitting.get("algorithm", {}).items() if key in known}
+    fitting["data"] = _of_source(fitting.get("data", {}), meant.get("data", {}))
     config = _build(_joined(fitting, meant))
     return {
         section: {key: value for key, value in table.items() if lacks(config, f"{section}.{key}") is None}
         for section, table in fitting.items()
     }
+
+
+def _of_source(usual: Mapping[str, Any], meant: Any) -> dict[str, Any]:
+    """The usual keys of [data] without those that belong to another source than the one that is meant."""
+    name = meant.get("name") if isinstance(meant, Mapping) else None
+    if name is None or name == usual.get("name"):
+        return dict(usual)
+    return {key: value for key, value in usual.items() if key in declared_keys(Data)}
 
 
 def _joined(usual: Mapping[str, Any], meant: Mapping[str, Any]) -> dict[str, Any]:

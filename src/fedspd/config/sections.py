@@ -86,7 +86,8 @@ class Problem:
     ratio: float = setting(0.5, "elastic-net: share of the l1 part", at_least=0, at_most=1)
     per_client: str = setting(
         "share",
-        "share: each client carries 1/N of the regularizer; full: all of it",
+        "what strength weighs; full: the mean loss, whatever N is; share: the sum over clients, each of which carries "
+        "1/N of the regularizer",
         choices=("share", "full"),
     )
 

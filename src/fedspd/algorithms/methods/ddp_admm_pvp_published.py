@@ -131,5 +131,5 @@ METHOD = Method(
     make=make,
     grid=square("algorithm.penalty", (0.1, 1.0, 10.0), "problem.strength", (1.0, 10.0, 100.0)),
     needs=Needs(everybody=True, smooth=True),
-    compared={"problem.regularizer": "squared-l2"},
+    compared={"problem.regularizer": "squared-l2", "problem.per_client": "share"},
 )

@@ -55,6 +55,6 @@ def central() -> tuple[float, float]:
     clients, strength = config.partition.clients, config.problem.strength
     weights = np.full(len(train), clients / len(train))
     loss = Softmax(2)
-    best = reference_optimum(loss, L1(strength), train.features, train.labels, weights)
+    best = reference_optimum(loss, L1(clients * strength), train.features, train.labels, weights)
     scores = test.features @ best
     return 100 * float(np.mean(loss.predict(scores) == test.labels)), float(np.mean(loss.values(scores, test.labels)))
