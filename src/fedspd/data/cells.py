@@ -134,14 +134,14 @@ def _encoded(array: Any) -> tuple[NDArray[np.int32], list[str]]:
 
 def _numbers(array: Any, missing: Collection[str], decimal: str) -> NDArray[np.float64]:
     import pyarrow as pa
-    import pyarrow.compute as compute
+    from pyarrow.compute import call_function
 
     if decimal == "." and pa.types.is_string(array.type):
-        trimmed = compute.utf8_trim_whitespace(array)
-        is_missing = compute.is_in(trimmed, pa.array([*missing], pa.string()))
+        trimmed = call_function("utf8_trim_whitespace", [array])
+        is_missing = trimmed.is_in(pa.array([*missing], pa.string()))
         try:
-            numbers = compute.if_else(is_missing, None, trimmed).cast(pa.float64())
-            return numbers.to_numpy(zero_copy_only=False)
+            known = call_function("if_else", [is_missing, pa.scalar(None, pa.string()), trimmed])
+            return known.cast(pa.float64()).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid:
             pass  # some cell in these holds something else: they are read one by one
     indices, words = _encoded(array)

@@ -77,7 +77,7 @@ class Delimited:
             if place is None:
                 self._check_rows()
                 raise InputError(
-                    f"{self.path} must hold rows of at most {BLOCK >> 20} MB, got a longer one; shorten its cells."
+                    f"{self.path} must hold rows shorter than {BLOCK >> 20} MB, got a longer one; shorten it."
                 )
             # Each time, all before is parsed again: not for every column that has such a cell.
             loose = loose | {int(place[1])} if len(loose) < 3 else {*numeric}
@@ -85,8 +85,7 @@ class Delimited:
     def find(self, records: Collection[int]) -> dict[int, tuple[int, list[str]]]:
         """For each of these records, counted from 0, its row as a person counts them, and its cells."""
         found, record = {}, -1  # the header is no record
-        with self._open() as file:
-            lines = _lines(file)
+        with self._lines() as lines:
             for row, line in enumerate(lines, start=1):
                 # A row is one line, unless one of its cells has quotes around a line's end.
                 cells = self._cells(chain([line], lines)) if '"' in line else None
@@ -135,19 +134,23 @@ class Delimited:
     def _check_rows(self) -> None:
         """Refuse the first row that has too few or too many cells, or a quote out of place."""
         row, delimiter = 0, self.layout.delimiter
-        with self._open() as file:
+        with self._lines() as lines:
             try:
-                for row, cells in enumerate(csv.reader(_lines(file), delimiter=delimiter, strict=True), start=1):
+                for row, cells in enumerate(csv.reader(lines, delimiter=delimiter, strict=True), start=1):
                     if len(cells) != len(self.layout.names) and any(cell.strip() for cell in cells):
                         raise InputError(
                             f"{self.path}, row {row}: a record must have as many cells as the header, "
                             f"{len(self.layout.names)}, got {len(cells)}; correct that row."
                         )
-            except csv.Error:
-                raise InputError(
-                    f"{self.path}, row {row + 1}: a quote that opens a cell must be closed at its end, got one that is "
-                    "not; correct that row."
-                ) from None
+            except csv.Error as error:
+                wanted = "a quote that opens a cell must be closed at its end, got another"
+                wanted = "cells must be shorter than 0.1 MB, got a longer one" if "limit" in str(error) else wanted
+                raise InputError(f"{self.path}, row {row + 1}: {wanted}; correct that row.") from None
+
+    @contextmanager
+    def _lines(self) -> Iterator[Iterator[str]]:
+        with self._open() as file, TextIOWrapper(file, encoding="utf-8-sig", newline="") as lines:
+            yield lines
 
     @contextmanager
     def _open(self) -> Iterator[BinaryIO]:
@@ -163,10 +166,6 @@ class Delimited:
                 raise InputError(
                     f"{self.path} must be a complete gzip file, got one that is cut off or damaged; copy it again."
                 ) from None
-
-
-def _lines(file: BinaryIO) -> Iterator[str]:
-    return iter(TextIOWrapper(file, encoding="utf-8-sig", newline=""))
 
 
 def _layout(lines: list[str], wanted: Collection[str]) -> Layout:
