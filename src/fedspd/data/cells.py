@@ -11,6 +11,7 @@ MISSING = ("", "?", "NA", "NaN", "null")  # what a file holds where a value is m
 PLACES = 5  # so many unreadable cells of a column are remembered
 
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?")
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*([eE][-+]?\d+)?|inf(inity)?)", re.IGNORECASE)
 COMMA = re.compile(r"[-+]?[\d.]*\d,\d+")
 
 
@@ -60,9 +61,7 @@ def what_is(cell: str) -> tuple[str, str]:
         return "a date", "turn dates into numbers, such as a year or days since an event"
     if COMMA.fullmatch(text):
         return "a number with a comma", "write a point before decimals, and nothing between thousands"
-    try:
-        float(text)
-    except ValueError:
+    if not NUMBER.fullmatch(text):
         return "a text", "correct the cell, leave it empty, or declare levels for this column"
     return "a number without end or beyond 1e308", "correct the cell or leave it empty"
 
@@ -134,11 +133,11 @@ def _encoded(array: Any) -> tuple[NDArray[np.int32], list[str]]:
 
 def _numbers(array: Any, missing: Collection[str], decimal: str) -> NDArray[np.float64]:
     import pyarrow as pa
-    from pyarrow.compute import call_function
+    from pyarrow.compute import SetLookupOptions, call_function
 
     if decimal == "." and pa.types.is_string(array.type):
         trimmed = call_function("utf8_trim_whitespace", [array])
-        is_missing = trimmed.is_in(pa.array([*missing], pa.string()))
+        is_missing = call_function("is_in", [trimmed], SetLookupOptions(pa.array([*missing], pa.string())))
         try:
             known = call_function("if_else", [is_missing, pa.scalar(None, pa.string()), trimmed])
             return known.cast(pa.float64()).to_numpy(zero_copy_only=False)

@@ -80,10 +80,10 @@ class Columns:
         found = self._find(self.numbers[column].where)
         return [Place(str(path), row, column, *what_is(cells[column])) for path, row, cells in found]
 
-    def refuse_unreadable(self) -> None:
-        """Refuse the table if a numeric column has a cell that holds something else."""
+    def refuse_unreadable(self, most: float = 0.0) -> None:
+        """Refuse the table if more than this share of a numeric column's cells hold something else."""
         for name, column in self.numbers.items():
-            if column.unreadable:
+            if column.unreadable > most * self.rows:
                 first, more = self.places(name)[0], column.unreadable - 1
                 raise InputError(
                     f"{first.file}, row {first.row}: column {name!r} must hold a number, got {first.what}"

@@ -13,6 +13,7 @@ from fedspd.data.files import Columns, Paths, read_columns
 from fedspd.data.scaling import Matrix
 from fedspd.data.schema import Schema
 from fedspd.errors import InputError
+from fedspd.target import Classes, Target
 
 
 def read_table(path: str | Path, schema: Schema) -> Table:
@@ -25,12 +26,7 @@ def read_table(path: str | Path, schema: Schema) -> Table:
         A file that cannot be used is refused without quoting a cell.
     """
     found = read_declared(path, schema)
-    labels = codes_of(found.texts[schema.target.column], schema.target.classes)
-    if labels.min() < 0:
-        raise InputError(
-            f"{found.where(int(np.argmin(labels)))}: column {schema.target.column!r} must hold one of the classes "
-            f"{', '.join(schema.target.classes)}, got something else; correct that row or leave it out."
-        )
+    labels = _labels(found, schema.target)
     cells = {
         column.name: codes_of(found.texts[column.name], column.levels)
         if isinstance(column, Categorical)
@@ -80,4 +76,21 @@ def read_declared(paths: Paths, schema: Schema) -> Columns:
     """The declared columns of a table, the target's included, as they are in its files."""
     numeric = [column.name for column in schema.inputs if isinstance(column, Numeric)]
     text = [column.name for column in schema.inputs if isinstance(column, Categorical)]
-    return read_columns(paths, numeric, [*text, schema.target.column], schema.missing_markers)
+    (text if isinstance(schema.target, Classes) else numeric).append(schema.target.column)
+    return read_columns(paths, numeric, text, schema.missing_markers)
+
+
+def _labels(found: Columns, target: Target) -> np.ndarray:
+    """The target of each record, the way losses see it; one that has none is refused by its row."""
+    if isinstance(target, Classes):
+        labels = codes_of(found.texts[target.column], target.classes)
+        absent, wanted = labels < 0, f"one of the classes {', '.join(target.classes)}"
+    else:
+        values = found.numbers[target.column].values
+        labels, absent, wanted = target.labels(values), np.isnan(values), "a number"
+    if absent.any():
+        raise InputError(
+            f"{found.where(int(np.argmax(absent)))}: column {target.column!r} must hold {wanted}, got something else; "
+            "correct that row or leave it out."
+        )
+    return labels
