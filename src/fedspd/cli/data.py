@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from fedspd.cli.events import AsJson
 from fedspd.errors import InputError
@@ -67,7 +67,7 @@ def describe(
 
 def _report(report: Mapping[str, "Quality"]) -> Table:
     heads = ("column", "kind", "rows", "missing", "unreadable", "distinct", "outside", "unknown", "note")
-    table = Table(*heads, box=None, pad_edge=False)
+    table = Table(*(Column(head, no_wrap=head != "note") for head in heads), box=None, pad_edge=False)
     for name, one in report.items():
         kind, *counts, note = one
         table.add_row(name, kind, *("" if count is None else str(count) for count in counts), note)

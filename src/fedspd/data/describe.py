@@ -52,15 +52,15 @@ def describe_table(paths: Paths, target: str, client: str | None = None) -> Draf
     """
     special = [target] if client is None else [target, client]
     source = open_files(paths, special, MISSING)[0]
-    aims = read_columns(paths, [target], special, most_levels=MOST_LEVELS if client is None else None)
+    aims = read_columns(paths, [target], [target], most_levels=MOST_LEVELS)
     if client is not None:
-        _check_clients(aims, client)
+        _check_clients(read_columns(paths, [], [client]), client)
+    aim = _target(aims, target)
     names = [name for name in dict.fromkeys(source.names) if name not in special]
     guessed = read_guessed(paths, source, [name for name in names if name and source.names.count(name) == 1])
     entries = {name: _entry(guessed, name, source.names.count(name)) for name in names}
     if all(entry.keys is None for entry in entries.values()):
         raise InputError(f"{source.path} must have columns to predict from, got none that can be used; add some.")
-    aim = _target(aims, target)
     report = {name: _quality(guessed, name, entry) for name, entry in entries.items()}
     counted = quality_of_numbers(aims.numbers[target]) if "classes" not in aim else quality_of_texts(aims.texts[target])
     report[target] = counted._replace(note="target")
@@ -81,8 +81,8 @@ def _target(found: Columns, target: str) -> dict[str, Any]:
     numbers, texts = found.numbers[target], found.texts[target]
     values = numbers.values[~np.isnan(numbers.values)]
     is_whole = bool((values == np.floor(values)).all())
-    if numbers.unreadable or (is_whole and len(texts.levels) <= MOST_CLASSES):
-        if texts.too_many or len(texts.levels) > MOST_LEVELS or _are_dates(texts):
+    if numbers.unreadable or (is_whole and not texts.too_many and len(texts.levels) <= MOST_CLASSES):
+        if texts.too_many or _are_dates(texts):
             raise InputError(
                 f"{found.where(numbers.where[0])}: column {target!r}, the target, must hold numbers, or at most "
                 f"{MOST_LEVELS} classes, got something else; name another column, or correct this one."
@@ -162,13 +162,23 @@ def _text(client: str | None, target: dict[str, Any], entries: Mapping[str, Entr
             f"# Words among numbers; if they stand for missing ones:\n# missing_markers = {json.dumps(markers)}\n"
         )
     if client is not None:
-        parts.append(tomli_w.dumps({"client": client}))
-    parts.append("[target]\n" + tomli_w.dumps(target | {"confirmed": False}))
+        parts.append(_lines({"client": client}))
+    parts.append("[target]\n" + _lines(target | {"confirmed": False}))
     for name, (keys, note) in entries.items():
-        shown = json.dumps(name)
         if keys is None:
-            parts.append(f"# Column {shown} is left out: {note}.\n")
+            parts.append(f"# Column {json.dumps(name)} is left out: {note}.\n")
             continue
         comment = f"# {note}\n" if note else ""
-        parts.append(f"{comment}[[columns]]\n" + tomli_w.dumps({"name": name, **keys, "confirmed": False}))
+        parts.append(f"{comment}[[columns]]\n" + _lines({"name": name, **keys, "confirmed": False}))
     return "\n".join(parts)
+
+
+def _lines(keys: Mapping[str, Any]) -> str:
+    """Keys as TOML, each on one line."""
+    return "".join(f"{key} = {_value(value)}\n" for key, value in keys.items())
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    return tomli_w.dumps({"x": value}).removeprefix("x = ").rstrip("\n")

@@ -4,6 +4,7 @@ No sentence quotes a cell, not even of a header, which in a file without one is 
 columns as the user declared them.
 """
 
+import os
 import stat
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -162,7 +163,7 @@ def _files(paths: Paths) -> list[Path]:
     """Every file once, in the order in which they are named."""
     files: list[Path] = []
     for one in [paths] if isinstance(paths, str | Path) else paths:
-        is_pattern = not Path(one).exists() and any(sign in str(one) for sign in "*?[")
+        is_pattern = not os.path.exists(one) and any(sign in str(one) for sign in "*?[")
         found = [Path(path) for path in sorted(glob(str(one), recursive=True))] if is_pattern else [Path(one)]
         if not found:
             raise InputError(f"expected files of a table, got {str(one)!r}, which matches none; correct the pattern.")
