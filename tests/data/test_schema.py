@@ -20,6 +20,7 @@ from fedspd.data import (
     read_schema,
     schema_text,
 )
+from fedspd.data.cells import MISSING
 from fedspd.data.columns import Product
 from fedspd.errors import InputError
 from fedspd.target import Classes, Count, Number
@@ -58,7 +59,7 @@ levels = ["F", "M"]
 
 # A feature is called column=level: without "=" no two of them can have one name.
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="="), min_size=1, max_size=6).filter(
-    lambda name: name == name.strip() and name not in ("", "?")
+    lambda name: name == name.strip() and name not in MISSING
 )
 
 
@@ -220,8 +221,8 @@ def test_the_digest_is_the_same_in_every_version() -> None:
         ("missing = 60", "missing = nan", "must be within its bounds 18 and 110, got nan"),
         ('= "medicine"', '= "medecine"', "must be one of its levels, got 'medecine'; did you mean 'medicine'"),
         ('["F", "M"]', '["F", "F"]', "levels of column 'sex' must all be different, got 'F'"),
-        ('["F", "M"]', '["F", "?"]', r"neither empty nor '\?', got '\?'"),
-        ('["F", "M"]', '["F", " M"]', "without spaces around it, .* got ' M'"),
+        ('["F", "M"]', '["F", "?"]', r"stand for a missing value, got '\?'"),
+        ('["F", "M"]', '["F", " M"]', "without spaces around it .* got ' M'"),
         ('["F", "M"]', "[1, 2]", "each of levels of column 'sex' must be a string, got 1"),
         ('["F", "M"]', "[]", "levels of column 'sex' must be at least 1, got 0"),
         ('["home", "died"]', '["home"]', "classes must be at least 2, got 1"),

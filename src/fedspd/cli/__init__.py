@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedspd import config as configuration
-from fedspd.cli import deploy, methods, plan, privacy, report, studies, sweep
+from fedspd.cli import data, deploy, methods, plan, privacy, report, studies, sweep
 from fedspd.cli.progress import progress
 from fedspd.config import describe
 from fedspd.errors import InputError
@@ -126,6 +126,7 @@ methods.register(app)
 studies.register(app)
 sweep.register(app)
 report.register(app)
+data.register(app)
 deploy.register(app)
 
 

@@ -11,10 +11,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from fedspd.data.cells import MISSING
 from fedspd.errors import InputError
 from fedspd.reading import nearest
 
-MISSING_ENTRIES = ("", "?")  # what a file holds where a value is missing
 MOST_PIECES = 10_000
 DEGREE = 3  # of splines
 
@@ -262,9 +262,10 @@ def check_names(what: str, names: Sequence[str], at_least: int) -> None:
         raise InputError(f"{what} must be at least {at_least}, got {len(names)}; add some.")
     known: set[str] = set()
     for name in names:
-        if name in MISSING_ENTRIES or name != name.strip():
+        if name in MISSING or name != name.strip():
             raise InputError(
-                f"{what} must be text without spaces around it, neither empty nor '?', got {name!r}; change it."
+                f"{what} must be text without spaces around it that does not stand for a missing value, got {name!r}; "
+                "change it."
             )
         if name in known:
             raise InputError(f"{what} must all be different, got {name!r} more than once; drop or rename one.")

@@ -1,52 +1,39 @@
-"""A site's own table: from a CSV file to features, under a declared schema alone.
+"""A site's own table: from a file to features, under a declared schema alone."""
 
-No text of an error holds a cell of the file, not even of its header, which in a file without one is a
-record: errors name rows by number and columns as the schema does.
-"""
-
-import csv
 from collections.abc import Mapping
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
 
 from fedspd.data import scaling
-from fedspd.data.columns import Categorical, Column
+from fedspd.data.cells import Texts
+from fedspd.data.columns import Categorical, Numeric
 from fedspd.data.dataset import Table
+from fedspd.data.files import Columns, Paths, read_columns
 from fedspd.data.scaling import Matrix
 from fedspd.data.schema import Schema
 from fedspd.errors import InputError
+from fedspd.target import Classes, Target
 
 
 def read_table(path: str | Path, schema: Schema) -> Table:
-    """The records of a CSV file as features within their public ranges: numbers in [-1, 1], levels 0 or 1.
+    """The records of a CSV or Parquet file as features within their public ranges: numbers in [-1, 1], levels 0 or 1.
 
-    The file is UTF-8 text separated by commas, with a header; its columns may come in any order, and those
-    that the schema does not declare are ignored. Spaces around a cell do not count.
+    Its columns may come in any order, and those that the schema does not declare are ignored (see `read_columns`).
 
     Guarantees:
         Numbers keep to [-1, 1] and blocks of levels to at most one 1, whatever the file holds.
         A file that cannot be used is refused without quoting a cell.
     """
-    header, rows, numbers = _rows(path)
-    places = _places(path, header, schema)
-    columns = [*zip(*rows, strict=True)]
-    labels = _codes(columns[places[schema.target.column]], schema.target.classes)
-    if labels.min() < 0:
-        raise InputError(
-            f"{path}, row {numbers[int(np.argmin(labels))]}: column {schema.target.column!r} must hold one of the "
-            f"classes {', '.join(schema.target.classes)}, got something else; correct that row or leave it out."
-        )
-    cells = {column.name: _parsed(columns[places[column.name]], column) for column in schema.inputs}
+    found = read_declared(path, schema)
+    labels = _labels(found, schema.target)
+    cells = {
+        column.name: codes_of(found.texts[column.name], column.levels)
+        if isinstance(column, Categorical)
+        else found.numbers[column.name].values
+        for column in schema.inputs
+    }
     return Table(unit(encode(cells, schema), schema), labels, schema.columns, schema.target.classes)
-
-
-def read_cells(path: str | Path, schema: Schema) -> dict[str, tuple[str, ...]]:
-    """The text of every cell of the declared inputs, by column."""
-    header, rows, _ = _rows(path)
-    places, columns = _places(path, header, schema), [*zip(*rows, strict=True)]
-    return {column.name: columns[places[column.name]] for column in schema.inputs}
 
 
 def encode(cells: Mapping[str, np.ndarray], schema: Schema) -> Matrix:
@@ -79,63 +66,31 @@ def unit(features: Matrix, schema: Schema) -> Matrix:
     return np.where(schema.numeric, 2 * scaled - 1, scaled)
 
 
-def _rows(path: str | Path) -> tuple[list[str], list[list[str]], list[int]]:
-    """Header, records, and the number of each record's row, where the header is row 1 and blank rows count."""
-    try:
-        text = Path(path).read_bytes().decode("utf-8-sig")  # spreadsheets write a mark before the header
-    except OSError as error:
-        raise InputError(f"expected a table in CSV, got {str(path)!r} ({error.strerror}); name another file.") from None
-    except UnicodeDecodeError:
-        raise InputError(f"a table must be UTF-8 text, got {str(path)!r}, which is not; save it as UTF-8.") from None
-    rows: list[list[str]] = []
-    try:
-        # Strict, or a quote that is never closed would swallow all records after it.
-        rows.extend(csv.reader(StringIO(text, newline=""), skipinitialspace=True, strict=True))
-    except csv.Error:
+def codes_of(texts: Texts, levels: tuple[str, ...]) -> np.ndarray:
+    """For each record the index of its text among some levels, -1 where it is none of them."""
+    places = {level: place for place, level in enumerate(levels)}
+    return np.array([*(places.get(level, -1) for level in texts.levels), -1])[texts.codes]
+
+
+def read_declared(paths: Paths, schema: Schema) -> Columns:
+    """The declared columns of a table, the target's included, as they are in its files."""
+    numeric = [column.name for column in schema.inputs if isinstance(column, Numeric)]
+    text = [column.name for column in schema.inputs if isinstance(column, Categorical)]
+    (text if isinstance(schema.target, Classes) else numeric).append(schema.target.column)
+    return read_columns(paths, numeric, text, schema.missing_markers)
+
+
+def _labels(found: Columns, target: Target) -> np.ndarray:
+    """The target of each record, the way losses see it; one that has none is refused by its row."""
+    if isinstance(target, Classes):
+        labels = codes_of(found.texts[target.column], target.classes)
+        absent, wanted = labels < 0, f"one of the classes {', '.join(target.classes)}"
+    else:
+        values = found.numbers[target.column].values
+        labels, absent, wanted = target.labels(values), np.isnan(values), "a number"
+    if absent.any():
         raise InputError(
-            f"{path}, row {len(rows) + 1}: cells must be separated by commas and quotes must be closed, "
-            "got something else; correct that row."
-        ) from None
-    numbers = [number for number, row in enumerate(rows, start=1) if len(row) > 1 or any(map(str.strip, row))]
-    if len(numbers) < 2:
-        raise InputError(f"{path} must hold a header and at least one record, got {len(numbers)} rows; add records.")
-    header, *records = (rows[number - 1] for number in numbers)
-    for number, record in zip(numbers[1:], records, strict=True):
-        if len(record) != len(header):
-            raise InputError(
-                f"{path}, row {number}: a record must have as many cells as the header, {len(header)}, "
-                f"got {len(record)}; correct that row."
-            )
-    return header, records, numbers[1:]
-
-
-def _places(path: str | Path, header: list[str], schema: Schema) -> dict[str, int]:
-    names = [cell.strip() for cell in header]
-    declared = (schema.target.column, *(column.name for column in schema.inputs))
-    for name in declared:
-        if names.count(name) != 1:
-            raise InputError(
-                f"the header of {path} must name each declared column once, got {name!r} {names.count(name)} times; "
-                "correct the first row, or the schema for all sites."
-            )
-    return {name: names.index(name) for name in declared}
-
-
-def _parsed(column: tuple[str, ...], declared: Column) -> np.ndarray:
-    if isinstance(declared, Categorical):
-        return _codes(column, declared.levels)
-    values = np.array([number_of(cell) for cell in column])
-    return np.where(np.isfinite(values), values, np.nan)
-
-
-def _codes(column: tuple[str, ...], levels: tuple[str, ...]) -> np.ndarray:
-    codes = {level: code for code, level in enumerate(levels)}
-    return np.array([codes.get(cell.strip(), -1) for cell in column])
-
-
-def number_of(cell: str) -> float:
-    """A cell as a number; not a number where it is none."""
-    try:
-        return float(cell)
-    except ValueError:
-        return np.nan
+            f"{found.where(int(np.argmax(absent)))}: column {target.column!r} must hold {wanted}, got something else; "
+            "correct that row or leave it out."
+        )
+    return labels

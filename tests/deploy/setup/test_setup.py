@@ -179,7 +179,7 @@ def test_a_check_counts_what_is_odd_about_a_table_and_tells_no_cell_of_it(tmp_pa
     path.write_text("\n".join([path.read_text().strip(), *odd]))
     good, told = checked(home)["bounds"]
     assert good
-    assert "age: 1 empty, 1 unreadable, 1 outside" in told
+    assert "age: 1 missing, 1 unreadable, 1 outside" in told
     assert "color: 1 unknown" in told
     assert "secret" not in told
     assert "mauve" not in told

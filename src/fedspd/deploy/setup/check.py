@@ -11,7 +11,7 @@ from cryptography import x509
 
 from fedspd import __version__
 from fedspd.data import read_schema, read_table
-from fedspd.data.quality import oddities
+from fedspd.data.quality import quality
 from fedspd.deploy.flower import require_flower
 from fedspd.deploy.protocol.identity import read_identity, read_members
 from fedspd.deploy.site.settings import Server, Site, read_site
@@ -83,11 +83,11 @@ def _table(site: Site) -> str:
 
 
 def _bounds(site: Site) -> str:
-    found = oddities(site.path("data"), read_schema(site.path("schema")))
+    found = quality(site.path("data"), read_schema(site.path("schema")))
     odd = [
-        f"{column}: " + ", ".join(f"{count} {kind}" for kind, count in counts._asdict().items() if count)
+        f"{column}: " + ", ".join(f"{count} {kind}" for kind, count in counts.odd.items())
         for column, counts in found.items()
-        if any(counts)
+        if counts.odd
     ]
     told = "; ".join(odd[:8]) + (f"; and {len(odd) - 8} columns more" if len(odd) > 8 else "")
     return (
