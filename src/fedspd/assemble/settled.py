@@ -6,7 +6,7 @@ from dataclasses import replace
 from fedspd.assemble.gate import SECRET
 from fedspd.config import Config
 from fedspd.data import Cells, Table
-from fedspd.data.partition import CLIENT
+from fedspd.data.dataset import CLIENT
 from fedspd.errors import InputError
 
 SEED_BITS = 128

@@ -13,8 +13,8 @@ from fedspd.data.pipeline import Declared, declare, hold_out, prepare, recipe_as
 from fedspd.data.recipe import Recipe, check_bias, finish
 from fedspd.data.scaling import clip_rows
 from fedspd.data.schema import Schema, check_confirmed, parse_schema, read_schema, schema_text
-from fedspd.data.source import SOURCES, Cells, Source, read_adult
-from fedspd.data.tabular import read_table
+from fedspd.data.source import SOURCES, Source, read_adult
+from fedspd.data.tabular import Cells, read_table
 
 __all__ = [
     "KINDS",

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from fedspd.errors import InputError
 from fedspd.target import Classes, Count, Number, Target
 
+CLIENT = "client"
+"""The attribute of a table that names the client of each record, where it has clients of its own."""
+
 
 @dataclass(frozen=True, eq=False)
 class Category:

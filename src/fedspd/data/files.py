@@ -147,7 +147,7 @@ def read_columns(
 
 def open_files(paths: Paths, wanted: Collection[str], missing: Collection[str]) -> list[Source]:
     """The files of a table, which all have the same columns."""
-    sources = [_open(path, wanted, missing) for path in _files(paths)]
+    sources = [_open(path, wanted, missing) for path in files_of(paths)]
     first, *others = sources
     for other in others:
         more, less = ({*one.names} - {*two.names} for one, two in ((other, first), (first, other)))
@@ -159,7 +159,7 @@ def open_files(paths: Paths, wanted: Collection[str], missing: Collection[str]) 
     return sources
 
 
-def _files(paths: Paths) -> list[Path]:
+def files_of(paths: Paths) -> list[Path]:
     """Every file once, in the order in which they are named."""
     files: list[Path] = []
     for one in [paths] if isinstance(paths, str | Path) else paths:

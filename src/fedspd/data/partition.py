@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspd.data.dataset import Shards, Table, assign, refuse_empty
+from fedspd.data.dataset import CLIENT, Shards, Table, assign, refuse_empty
 from fedspd.errors import InputError
 
 Owner = NDArray[np.int64]
-CLIENT = "client"
-"""The attribute of a table that names the client of each record, where it has clients of its own."""
 
 
 def iid(table: Table, clients: int, rng: np.random.Generator) -> Owner:

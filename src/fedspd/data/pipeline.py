@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from fedspd.data import scaling
 from fedspd.data.dataset import Table
 from fedspd.data.recipe import Recipe
-from fedspd.data.source import Cells
-from fedspd.data.tabular import unit
+from fedspd.data.tabular import Cells, unit
 from fedspd.errors import InputError
 
 Scaling = Literal["z-score", "min-max", "none"]

@@ -4,20 +4,20 @@ Each brings its own settings, the keys of [data] that only it has.
 """
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from fedspd.data import boxed
 from fedspd.data.adult import AdultSettings, adult_schema, load
+from fedspd.data.cells import Numbers, Texts
 from fedspd.data.dataset import Table
-from fedspd.data.schema import Schema
-
-
-class Cells(NamedTuple):
-    """Records encoded under their schema, not scaled yet; nothing was read from them to do so."""
-
-    train: Table
-    test: Table | None  # None: models are not measured
-    schema: Schema
+from fedspd.data.files import Columns
+from fedspd.data.own import TableSettings, read_own
+from fedspd.data.schema import read_schema
+from fedspd.data.tabular import Cells, table_of
 
 
 class Source(NamedTuple):
@@ -27,6 +27,11 @@ class Source(NamedTuple):
     read: Callable[[Any], Cells]
 
 
+@dataclass(frozen=True)
+class NoSettings:
+    """Of data sets that are as they are."""
+
+
 @lru_cache(maxsize=4)
 def read_adult(settings: AdultSettings) -> Cells:
     """The embedded data set."""
@@ -34,4 +39,40 @@ def read_adult(settings: AdultSettings) -> Cells:
     return Cells(train, test, adult_schema(settings.columns, settings.log_capital))  # pyright: ignore[reportArgumentType]
 
 
-SOURCES: Mapping[str, Source] = {"adult": Source(AdultSettings, read_adult)}
+@lru_cache(maxsize=4)
+def read_from_box(name: str, settings: NoSettings) -> Cells:
+    """One of the other data sets that come with the package."""
+    found = boxed.read_boxed(name)
+    schema = read_schema(found.schema_path)
+
+    def encoded(part: boxed.Columns) -> Table:
+        columns = _columns(part)
+        return table_of(columns, schema, None if schema.client is None else columns.texts[schema.client])
+
+    return Cells(encoded(found.train), encoded(found.test), schema)
+
+
+def _columns(part: boxed.Columns) -> Columns:
+    """As if they were read from files."""
+    numbers = {name: Numbers(values, 0, 0, ()) for name, values in part.items() if values.dtype.kind == "f"}
+    return Columns(
+        len(next(iter(part.values()))),
+        numbers,
+        {name: _texts(part[name]) for name in part if name not in numbers},
+        (),
+        (),
+    )
+
+
+def _texts(values: np.ndarray) -> Texts:
+    levels, codes = np.unique(values, return_inverse=True)
+    known = [level for level in levels.tolist() if level != boxed.MISSING]
+    places = np.array([known.index(level) if level in known else -1 for level in levels.tolist()], np.int32)
+    return Texts(places[codes], known, 0)
+
+
+SOURCES: Mapping[str, Source] = {
+    "adult": Source(AdultSettings, read_adult),
+    **{name: Source(NoSettings, partial(read_from_box, name)) for name in boxed.NAMES},
+    "table": Source(TableSettings, read_own),
+}

@@ -2,18 +2,27 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from fedspd.data import scaling
 from fedspd.data.cells import Texts
 from fedspd.data.columns import Categorical, Numeric
-from fedspd.data.dataset import Table
+from fedspd.data.dataset import CLIENT, Category, Table
 from fedspd.data.files import Columns, Paths, read_columns
 from fedspd.data.scaling import Matrix
 from fedspd.data.schema import Schema
 from fedspd.errors import InputError
 from fedspd.target import Classes, Target
+
+
+class Cells(NamedTuple):
+    """Records encoded under their schema, not scaled yet; nothing was read from them to do so."""
+
+    train: Table
+    test: Table | None  # None: models are not measured
+    schema: Schema
 
 
 def read_table(path: str | Path, schema: Schema) -> Table:
@@ -25,15 +34,47 @@ def read_table(path: str | Path, schema: Schema) -> Table:
         Numbers keep to [-1, 1] and blocks of levels to at most one 1, whatever the file holds.
         A file that cannot be used is refused without quoting a cell.
     """
-    found = read_declared(path, schema)
-    labels = _labels(found, schema.target)
-    cells = {
+    table = table_of(read_declared(path, schema), schema)
+    return table.with_features(unit(table.features, schema))
+
+
+def table_of(found: Columns, schema: Schema, clients: Texts | None = None) -> Table:
+    """Records as encoded features, not scaled yet, refused where too many of their cells cannot be read.
+
+    Args:
+        found: the declared columns.
+        schema: how they are encoded.
+        clients: whose record each is, where the table says so.
+    """
+    found.refuse_unreadable(schema.most_unreadable)
+    labels, cells = _labels(found, schema.target), cells_of(found, schema)
+    attributes = {
+        column.name: _category(cells[column.name], column.levels)
+        for column in schema.inputs
+        if isinstance(column, Categorical)
+    }
+    if clients is not None:
+        names = sorted(clients.levels)
+        attributes[CLIENT] = Category(codes_of(clients, tuple(names)), tuple(names))
+    target = None if isinstance(schema.target, Classes) else schema.target
+    return Table(encode(cells, schema), labels, schema.columns, schema.target.classes, attributes, target)
+
+
+def cells_of(found: Columns, schema: Schema) -> dict[str, np.ndarray]:
+    """Numbers, not a number where one is missing, or indices into levels, negative where a cell is none of them."""
+    return {
         column.name: codes_of(found.texts[column.name], column.levels)
         if isinstance(column, Categorical)
         else found.numbers[column.name].values
         for column in schema.inputs
     }
-    return Table(unit(encode(cells, schema), schema), labels, schema.columns, schema.target.classes)
+
+
+def _category(codes: np.ndarray, levels: tuple[str, ...]) -> Category:
+    """A column to deal records by; what is none of its levels is a level of its own."""
+    if (codes >= 0).all():
+        return Category(codes, levels)
+    return Category(np.where(codes < 0, len(levels), codes), (*levels, "no level"))
 
 
 def encode(cells: Mapping[str, np.ndarray], schema: Schema) -> Matrix:
@@ -72,10 +113,10 @@ def codes_of(texts: Texts, levels: tuple[str, ...]) -> np.ndarray:
     return np.array([*(places.get(level, -1) for level in texts.levels), -1])[texts.codes]
 
 
-def read_declared(paths: Paths, schema: Schema) -> Columns:
-    """The declared columns of a table, the target's included, as they are in its files."""
+def read_declared(paths: Paths, schema: Schema, *others: str) -> Columns:
+    """The declared columns of a table, the target's included, and others as texts, as they are in its files."""
     numeric = [column.name for column in schema.inputs if isinstance(column, Numeric)]
-    text = [column.name for column in schema.inputs if isinstance(column, Categorical)]
+    text = [*others, *(column.name for column in schema.inputs if isinstance(column, Categorical))]
     (text if isinstance(schema.target, Classes) else numeric).append(schema.target.column)
     return read_columns(paths, numeric, text, schema.missing_markers)
 

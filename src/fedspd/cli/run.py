@@ -1,0 +1,159 @@
+"""The command that trains: run."""
+
+from contextlib import ExitStack
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from fedspd import config as configuration
+from fedspd.cli import tables
+from fedspd.cli.progress import progress
+from fedspd.errors import InputError
+
+if TYPE_CHECKING:
+    from fedspd.assemble import Run
+
+out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
+
+EXAMPLES = """
+Examples:
+
+- `fedspd run`
+
+- `fedspd run --data records.csv --schema schema.toml --target income --client hospital --epsilon 1 --delta 1e-6`
+
+- `fedspd run --data 'sites/*.parquet' --schema schema.toml --test held-out.csv`
+
+- `fedspd run --data digits --clients 10 --epsilon 3`
+
+- `fedspd run --ledger mine.sqlite --set privacy.epsilon=3`
+
+- `fedspd run published --set privacy.epsilon=3 --set run.participants=50`
+
+- `fedspd run my.toml --out runs/first --json`
+
+- `fedspd run my.toml --engine jax --hosts 192.0.2.1:9000,2,0`
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EXAMPLES)(run)
+
+
+def run(
+    source: Annotated[
+        str, typer.Argument(metavar="[CONFIG.toml|PRESET]", help="a TOML file or a preset's name")
+    ] = "proved",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="override a setting; repeatable"),
+    ] = None,
+    data: tables.Data = None,
+    schema: tables.SchemaFile = None,
+    target: tables.TargetColumn = None,
+    client: tables.ClientColumn = None,
+    clients: tables.Clients = None,
+    test: tables.TestTable = None,
+    test_share: tables.TestShare = None,
+    epsilon: tables.Epsilon = None,
+    delta: tables.Delta = None,
+    folder: Annotated[Path | None, typer.Option("--out", help="run folder; default: a new one under runs/")] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            "--ledger",
+            help="charge this ledger (see ledger create), shared with other runs; default: one in the run folder",
+        ),
+    ] = None,
+    engine: Annotated[str | None, typer.Option(help="auto, numpy or jax; short for --set run.engine=...")] = None,
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS:PORT,COUNT,NUMBER",
+            help="be process NUMBER (from 0) of COUNT that share this run's clients; process 0 listens and writes",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print the summary as JSON and nothing else")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="print nothing but errors")] = False,
+) -> None:
+    """Train on a table of your own, or on simulated clients, and write a run folder."""
+    from fedspd import assemble
+
+    asked = tables.Asked(data, schema, target, client, clients, test, test_share, epsilon, delta)
+    overrides = tables.settings_of(asked) | dict(configuration.parse_override(text) for text in settings or [])
+    config = configuration.load(source, overrides | ({} if engine is None else {"run.engine": engine}))
+    if hosts is not None and join_hosts(hosts, config, ledger) > 0:
+        assemble.run(config)
+        return
+    finished, written = _train(config, folder or default_folder(source), ledger, quiet or as_json)
+    _tell(finished, written, as_json, quiet)
+
+
+def _train(config: configuration.Config, folder: Path, ledger: Path | None, quiet: bool) -> tuple["Run", Path]:
+    """The finished run, and where it was written."""
+    from fedspd import assemble, report
+    from fedspd.privacy.ledger import Ledger, create_ledger
+    from fedspd.results import RunFolder
+
+    made = RunFolder(folder)
+    with ExitStack() as stack:
+        proved = config.algorithm.method.guarantee == "proved"
+        shared = stack.enter_context(Ledger(ledger)) if ledger is not None and proved else None
+        staging = cache(lambda: stack.enter_context(made.staged()))
+
+        def open_ledger() -> Ledger:
+            if shared is not None:
+                return shared
+            create_ledger(own := staging() / "ledger.sqlite")
+            return stack.enter_context(Ledger(own))
+
+        prepared = assemble.prepare_experiment(config, open_ledger if ledger is not None or proved else None)
+        with progress("rounds", prepared.simulation.rounds, err, quiet=quiet) as advance:
+            finished = assemble.execute(prepared, on_round=advance)
+        report.save_run(staging(), finished.record(), finished.model())
+    return finished, made.path
+
+
+def _tell(finished: "Run", folder: Path, as_json: bool, quiet: bool) -> None:
+    from fedspd import report
+    from fedspd.results import to_json
+
+    if as_json:
+        print(to_json({**finished.summary.to_dict(), "folder": str(folder)}))
+    elif not quiet:
+        out.print(report.summary_table(finished.summary))
+        out.print(f"\nPrivacy: {report.privacy_statement(finished.summary)}")
+        out.print(f"\nWritten to {folder}", highlight=False, markup=False)
+
+
+def join_hosts(hosts: str, config: configuration.Config, ledger: Path | None) -> int:
+    """Meet the other processes; the number of this one."""
+    from fedspd.engine.jax_engine.session import join
+
+    try:
+        coordinator, count, number = hosts.split(",")
+        processes, process = int(count), int(number)
+    except ValueError:
+        raise InputError(f"--hosts must look like 192.0.2.1:9000,2,0, got {hosts!r}.") from None
+    if not 0 <= process < processes:
+        raise InputError(
+            f"--hosts must number its processes from 0 to below their count, got {process} of {processes}."
+        )
+    if config.run.engine != "jax":
+        raise InputError(f"--hosts needs the engine jax, got {config.run.engine!r}; add --engine jax.")
+    if config.run.seed is None:
+        raise InputError("--hosts needs one seed for all processes, got none; add --set run.seed=NUMBER.")
+    if ledger is not None:
+        raise InputError("--hosts cannot charge a ledger that other runs share, got --ledger; leave one of them out.")
+    join(coordinator, processes, process)
+    return process
+
+
+def default_folder(source: str) -> Path:
+    """A new folder under runs/, named by the time and the configuration."""
+    return Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S-%f}-{Path(source).stem}"

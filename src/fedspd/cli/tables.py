@@ -1,0 +1,102 @@
+"""Options of commands that train on a data set or on a table of one's own."""
+
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from fedspd.errors import InputError
+
+Data = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        metavar="TABLE|NAME",
+        help="your table: CSV, gzip or Parquet, or a pattern with a file for each client; or a data set's name",
+    ),
+]
+SchemaFile = Annotated[str | None, typer.Option("--schema", help="of your table, see `fedspd data describe`")]
+TargetColumn = Annotated[str | None, typer.Option("--target", help="the column to predict, as the schema declares it")]
+ClientColumn = Annotated[str | None, typer.Option("--client", help="the column that names each record's client")]
+Clients = Annotated[int | None, typer.Option("--clients", help="deal records to so many clients at random", min=1)]
+TestTable = Annotated[str | None, typer.Option("--test", help="a table to measure models on; it is not protected")]
+TestShare = Annotated[
+    float | None, typer.Option("--test-share", help="measure models on this share of each client's records instead")
+]
+Epsilon = Annotated[float | None, typer.Option("--epsilon", help="total budget of every record")]
+Delta = Annotated[float | None, typer.Option("--delta", help="failure probability")]
+
+PRIVATE: dict[str, Any] = {
+    "metrics.criterion": False, "metrics.lagrangian": False, "metrics.objective_every": 0, "run.seed": None,
+}  # fmt: skip
+"""Of one's own records nothing is computed that is not released with noise, and no seed lets anybody subtract it."""
+
+
+class Asked(NamedTuple):
+    """What these options said."""
+
+    data: str | None = None
+    schema: str | None = None
+    target: str | None = None
+    client: str | None = None
+    clients: int | None = None
+    test: str | None = None
+    test_share: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+
+
+def settings_of(asked: Asked) -> dict[str, Any]:
+    """The settings that the options stand for."""
+    general = {"privacy.epsilon": asked.epsilon, "privacy.delta": asked.delta, "partition.clients": asked.clients}
+    settings = {name: value for name, value in general.items() if value is not None}
+    if asked.data is None:
+        _refuse(asked, "needs --data", "name your table with it")
+        return settings
+    return settings | {"run.participants": None} | _of_data(asked, asked.data)
+
+
+def _of_data(asked: Asked, data: str) -> dict[str, Any]:
+    from fedspd.data import SOURCES
+    from fedspd.data.own import TableSettings, own_schema
+
+    if data in SOURCES and data != "table":
+        _refuse(asked, f"is for a table of your own, got it with the data set {data!r}", "leave it out")
+        return {"data.name": data} | ({} if asked.clients else _own_of_box(data))
+    if asked.schema is None:
+        raise InputError(
+            f"--data {data} needs --schema, which says what is public about the table, got none; draft one with `fedspd "
+            f"data describe {data} --target COLUMN > schema.toml`, or name a data set: {', '.join(_boxed())}."
+        )
+    named = {"file": data, "schema": asked.schema, "target": asked.target, "client": asked.client, "test": asked.test,
+             "test_share": asked.test_share}  # fmt: skip
+    own = own_schema(TableSettings(**named))  # pyright: ignore[reportArgumentType]
+    dealt = asked.clients is not None
+    if dealt and own.client is not None:
+        raise InputError(
+            f"records have the clients that column {own.client!r} names, got --clients {asked.clients} beside it; leave "
+            "out --clients, or --client and the schema's client."
+        )
+    clients = {"partition.kind": "iid" if dealt else "own", "problem.counts": "records"}
+    return (
+        PRIVATE | clients | {"data.name": "table"} | {f"data.{key}": it for key, it in named.items() if it is not None}
+    )
+
+
+def _own_of_box(name: str) -> dict[str, Any]:
+    from fedspd.data import SOURCES
+
+    has_clients = SOURCES[name].read(SOURCES[name].settings()).schema.client is not None
+    return {"partition.kind": "own", "problem.counts": "records"} if has_clients else {}
+
+
+def _boxed() -> list[str]:
+    from fedspd.data import SOURCES
+
+    return [name for name in SOURCES if name != "table"]
+
+
+def _refuse(asked: Asked, why: str, remedy: str) -> None:
+    """Refuse options that only a table of one's own has."""
+    for name in ("schema", "target", "client", "test", "test_share"):
+        if getattr(asked, name) is not None:
+            raise InputError(f"--{name.replace('_', '-')} {why}; {remedy}.")

@@ -1,0 +1,102 @@
+"""A user's own table as a source: its files, its schema, whose record each is, and what models are measured on."""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from fedspd.data.cells import Texts
+from fedspd.data.dataset import CLIENT, Table
+from fedspd.data.files import Columns, files_of
+from fedspd.data.schema import Schema, read_schema
+from fedspd.data.tabular import Cells, read_declared, table_of
+from fedspd.errors import InputError
+from fedspd.reading import setting
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """What may be set of a table of one's own."""
+
+    file: str = setting(
+        "", "CSV, also in gzip, or Parquet; a pattern such as sites/*.csv where each client has a file", needed=True
+    )
+    schema: str = setting("", "schema.toml: what is public about the table", needed=True)
+    target: str | None = setting(None, "the column to predict; it must be the one that the schema declares")
+    client: str | None = setting(
+        None, "the column that names the client of each record; absent: the schema's, or the file where there are many"
+    )
+    test: str | None = setting(
+        None, "a table that models are measured on, without noise: its records are not protected"
+    )
+    test_share: float | None = setting(
+        None, "share of each client's records to measure models on instead; these are not protected", above=0, below=1
+    )
+
+
+def read_own(settings: TableSettings) -> Cells:
+    """The records of a user's table."""
+    if settings.test is not None and settings.test_share is not None:
+        raise InputError(
+            "models are measured on data.test or on data.test_share of the records, got both; leave one out."
+        )
+    schema = own_schema(settings)
+    named = [*files_of(settings.file), *([] if settings.test is None else files_of(settings.test))]
+    try:
+        stamps = tuple((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in named)
+    except OSError:
+        stamps = ()  # what is wrong with a file is said by whoever opens it
+    return _read(settings, schema, stamps)
+
+
+def own_schema(settings: TableSettings) -> Schema:
+    """The schema of a table, with the client's column where the settings name it."""
+    schema = read_schema(settings.schema)
+    if settings.target not in (None, schema.target.column):
+        raise InputError(
+            f"data.target must be the target that {settings.schema} declares, {schema.target.column!r}, got "
+            f"{settings.target!r}; describe the table again with --target {settings.target}, or leave it out."
+        )
+    return schema if settings.client is None else replace(schema, client=settings.client)
+
+
+@lru_cache(maxsize=2)  # the runs of a study share one table
+def _read(settings: TableSettings, schema: Schema, stamps: tuple[tuple[str, int, int], ...]) -> Cells:
+    found = read_declared(settings.file, schema, *([] if schema.client is None else [schema.client]))
+    train, test = table_of(found, schema, _clients(found, schema)), None
+    if settings.test is not None:
+        test = table_of(read_declared(settings.test, schema), schema)
+    elif settings.test_share is not None:
+        train, test = _shared_out(train, settings.test_share)
+    return Cells(train, test, schema)
+
+
+def _clients(found: Columns, schema: Schema) -> Texts | None:
+    if schema.client is None:
+        return found.files if len(found.sources) > 1 else None
+    clients = found.texts[schema.client]
+    if (clients.codes < 0).any():
+        record = int(np.argmax(clients.codes < 0))
+        raise InputError(
+            f"{found.where(record)}: column {schema.client!r} must name the client of the record, got nothing "
+            f"({clients.missing} such cells); fill it in, or leave those records out."
+        )
+    return clients
+
+
+def _shared_out(table: Table, share: float) -> tuple[Table, Table]:
+    """The table without a share of each client's records, and that share: always the same ones."""
+    order = np.random.default_rng(0).permutation(len(table))
+    owners = table.attributes[CLIENT].codes[order] if CLIENT in table.attributes else np.zeros(len(table), int)
+    by_owner = np.argsort(owners, kind="stable")
+    sizes = np.bincount(owners)
+    place = np.arange(len(table)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # of a record among its client's
+    held = order[by_owner[place < np.floor(share * np.repeat(sizes, sizes))]]
+    if not held.size:
+        raise InputError(
+            f"data.test_share must leave some records to measure on, got {share:g} of clients with at most "
+            f"{sizes.max()} records; raise it, or name a table with data.test."
+        )
+    rest = np.ones(len(table), bool)
+    rest[held] = False
+    return table.rows(np.flatnonzero(rest)), table.rows(np.sort(held))
