@@ -84,7 +84,7 @@ utility: $(VENV)/.installed ## accuracy on Adult at end-to-end budgets, with sta
 reproduce: $(VENV)/.installed ## rerun the paper's figures and test its claims (FIGURE=all, SEEDS=10)
 	$(BIN)/fedspd reproduce $(FIGURE) --seeds $(SEEDS)
 
-compare: $(VENV)/.installed ## all methods at equal privacy (SEEDS=10, ONLY="--data iid" for a part)
+compare: $(VENV)/.installed ## all methods at equal privacy (SEEDS=10, ONLY="--deal iid" for a part)
 	$(BIN)/fedspd compare --seeds $(SEEDS) $(ONLY)
 
 figures: $(VENV)/.installed ## draw the README's figure

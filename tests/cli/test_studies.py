@@ -24,7 +24,7 @@ from tests.support.command import Finished, run_all
 
 pytestmark = pytest.mark.slow
 
-SMALL = ("compare", "--seeds", "1", "--epsilon", "1", "--data", "iid", "--participation", "full")
+SMALL = ("compare", "--seeds", "1", "--epsilon", "1", "--deal", "iid", "--participation", "full")
 FIRST: dict[str, tuple[str, ...]] = {"figure 6": ("reproduce", "fig6", "--out", "study")}
 THEN: dict[str, tuple[str, ...]] = {
     "again": ("reproduce", "fig6", "--out", "../figure-6/study", "--json"),
@@ -34,7 +34,7 @@ THEN: dict[str, tuple[str, ...]] = {
     "somebody's page": ("reproduce", "fig6", "--out", "site"),
     "a file": ("reproduce", "fig6", "--out", "note.txt"),
     "unknown figure": ("reproduce", "fig7"),
-    "unknown deal": ("compare", "--data", "power-law"),
+    "unknown deal": ("compare", "--deal", "power-law"),
     "unknown share": ("compare", "--participation", "20"),
     "unknown budget": ("compare", "--epsilon", "-1"),
     "no seeds": ("reproduce", "fig2", "--seeds", "0"),
@@ -347,8 +347,8 @@ def test_a_folder_with_a_page_that_no_study_wrote_is_left_untouched(done: dict[s
 def test_help_shows_examples_and_every_option(done: dict[str, Finished]) -> None:
     assert "fedspd reproduce fig2" in done["help"].out
     assert "fedspd reproduce all --seeds 10" in done["help"].out
-    assert "fedspd compare --epsilon 1 --epsilon 8 --data iid" in done["compare help"].out
+    assert "fedspd compare --epsilon 1 --epsilon 8 --deal iid" in done["compare help"].out
     assert all(option in done["help"].out for option in ("--seeds", "--out", "--json"))
-    options = ("--seeds", "--epsilon", "--data", "--participation", "--out", "--json")
+    options = ("--seeds", "--epsilon", "--deal", "--data", "--participation", "--out", "--json")
     assert all(option in done["compare help"].out for option in options)
     assert all(command in done["all help"].out for command in ("reproduce", "compare"))

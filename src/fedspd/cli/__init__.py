@@ -2,11 +2,7 @@
 
 import os
 import sys
-from contextlib import ExitStack
-from datetime import datetime
-from functools import cache
-from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
 import typer
 from rich.console import Console
@@ -14,7 +10,6 @@ from rich.table import Table
 
 from fedspd import config as configuration
 from fedspd.cli import data, deploy, methods, plan, privacy, report, run, studies, sweep
-from fedspd.cli.progress import progress
 from fedspd.config import describe
 from fedspd.errors import InputError
 

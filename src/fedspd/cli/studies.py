@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from fedspd.cli import tables
 from fedspd.cli.progress import progress
 
 if TYPE_CHECKING:
     from fedspd.results import RunFolder
+    from fedspd.studies.compare import Ground
     from fedspd.studies.folder import StudyReport
 
 out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
@@ -26,9 +28,11 @@ Examples:
 
 - `fedspd compare`
 
-- `fedspd compare --epsilon 1 --epsilon 8 --data iid --participation 20% --seeds 3 --out compared`
+- `fedspd compare --epsilon 1 --epsilon 8 --deal iid --participation 20% --seeds 3 --out compared`
 
-- `fedspd compare --epsilon 1 --data iid --participation full --method fedspd --method dp-admm --method ddp-admm-dvp`
+- `fedspd compare --data records.csv --schema schema.toml --client hospital --test-share 0.2 --epsilon 1`
+
+- `fedspd compare --epsilon 1 --deal iid --participation full --method fedspd --method dp-admm --method ddp-admm-dvp`
 """
 
 Seeds = Annotated[int, typer.Option(help="runs of every curve", min=1)]
@@ -66,7 +70,7 @@ def compare(
         list[float] | None, typer.Option("--epsilon", help="total budget; repeatable; default 0.1, 0.5, 1, 3, 8")
     ] = None,
     deals: Annotated[
-        list[str] | None, typer.Option("--data", help="iid, dirichlet or occupation; repeatable; default all")
+        list[str] | None, typer.Option("--deal", help="iid, dirichlet or occupation; repeatable; default all")
     ] = None,
     shares: Annotated[
         list[str] | None, typer.Option("--participation", help="full or 20%; repeatable; default both")
@@ -74,6 +78,13 @@ def compare(
     methods: Annotated[
         list[str] | None, typer.Option("--method", help="by name, see `fedspd methods`; repeatable; default all")
     ] = None,
+    data: tables.Data = None,
+    schema: tables.SchemaFile = None,
+    target: tables.TargetColumn = None,
+    client: tables.ClientColumn = None,
+    clients: tables.Clients = None,
+    test: tables.TestTable = None,
+    test_share: tables.TestShare = None,
     folder: Annotated[
         Path, typer.Option("--out", help="study folder, replaced where it holds an earlier study")
     ] = Path("runs/comparison"),
@@ -84,16 +95,35 @@ def compare(
     from fedspd.studies import compare as leaderboard
     from fedspd.studies.folder import study_folder
 
+    ground = _ground(tables.Asked(data, schema, target, client, clients, test, test_share))
     cells = leaderboard.cells(
-        budgets or leaderboard.BUDGETS,
-        deals or tuple(leaderboard.DEALS),
-        shares or tuple(leaderboard.PARTICIPATION),
-        methods or tuple(METHODS),
+        budgets or leaderboard.BUDGETS, deals, shares or tuple(leaderboard.SHARES), methods or tuple(METHODS), ground
     )
-    target = study_folder(folder)
+    central = leaderboard.central(ground)
+    made = study_folder(folder)
     with progress("runs", leaderboard.count_runs(cells, seeds), err, quiet=as_json) as advance:
-        entries = leaderboard.compare(cells, seeds, advance)
-    _save_and_tell(leaderboard.comparison_study(entries, leaderboard.central(), seeds), target, as_json)
+        entries = leaderboard.compare(cells, seeds, advance, ground)
+    _save_and_tell(leaderboard.comparison_study(entries, central, seeds), made, as_json)
+
+
+def _ground(asked: tables.Asked) -> "Ground":
+    """The records that options name; Adult without any."""
+    from fedspd import config
+    from fedspd.assemble.settled import settle
+    from fedspd.data import SOURCES
+    from fedspd.studies.compare import ADULT, Ground
+
+    chosen = tables.settings_of(asked) | ({} if asked.data is None else {"run.seed": 0})
+    if not chosen:
+        return ADULT
+    loaded = config.load("proved", chosen)
+    cells = SOURCES[loaded.data.name].read(loaded.data.source)
+    own = loaded.partition.kind == "own"
+    skewed = ("dirichlet",) if cells.schema.target.classes else ()
+    kept = {name: value for name, value in chosen.items() if name.startswith("data.") or name == "partition.clients"}
+    if loaded.data.name == "adult":
+        return Ground(tuple(kept.items()), loaded.partition.clients)
+    return Ground(tuple(kept.items()), settle(loaded, cells).partition.clients, ("own",) if own else ("iid", *skewed))
 
 
 def _save_and_tell(study: "StudyReport", target: "RunFolder", as_json: bool) -> None:

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from fedspd import config as configuration
+from fedspd.cli import tables
 from fedspd.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ Examples:
 - `fedspd sweep --grid privacy.epsilon=0.1,1,3 --seeds 5`
 
 - `fedspd sweep my.toml --grid privacy.epsilon=0.1,1,3 --grid algorithm.penalty=log:0.01:10:7 --seeds 20`
+
+- `fedspd sweep --data records.csv --schema schema.toml --test-share 0.2 --grid privacy.epsilon=0.1,1,3`
 
 - `fedspd sweep --grid algorithm.step_scale=log:0.1:10:9 --set data.split=validation --metric test_loss --out steps`
 """
@@ -71,6 +74,13 @@ def sweep(
     first_seed: FirstSeed = None,
     settings: Settings = None,
     metric: Metric = "test_accuracy",
+    data: tables.Data = None,
+    schema: tables.SchemaFile = None,
+    target: tables.TargetColumn = None,
+    client: tables.ClientColumn = None,
+    clients: tables.Clients = None,
+    test: tables.TestTable = None,
+    test_share: tables.TestShare = None,
     folder: Folder = Path("runs/sweep"),
     engine: EngineOption = Engine.auto,
     as_json: AsJson = False,
@@ -79,7 +89,8 @@ def sweep(
     from fedspd.studies.sweep import check_metric, plan_sweep, run_sweep, save_sweep, sweep_study
 
     check_metric(metric)
-    overrides = dict(configuration.parse_override(text) for text in settings or [])
+    asked = tables.Asked(data, schema, target, client, clients, test, test_share)
+    overrides = tables.settings_of(asked) | dict(configuration.parse_override(text) for text in settings or [])
     planned = plan_sweep(source, grids or [], seeds, first_seed, overrides)
     try:
         with progress("runs", len(planned.configs), err, quiet=as_json) as advance:

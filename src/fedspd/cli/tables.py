@@ -64,8 +64,8 @@ def _of_data(asked: Asked, data: str) -> dict[str, Any]:
         return {"data.name": data} | ({} if asked.clients else _own_of_box(data))
     if asked.schema is None:
         raise InputError(
-            f"--data {data} needs --schema, which says what is public about the table, got none; draft one with `fedspd "
-            f"data describe {data} --target COLUMN > schema.toml`, or name a data set: {', '.join(_boxed())}."
+            f"--data {data} needs --schema, which says what is public about the table, got none; draft one with "
+            f"`fedspd data describe {data} --target COLUMN > schema.toml`, or name a data set: {', '.join(_boxed())}."
         )
     named = {"file": data, "schema": asked.schema, "target": asked.target, "client": asked.client, "test": asked.test,
              "test_share": asked.test_share}  # fmt: skip
@@ -73,8 +73,8 @@ def _of_data(asked: Asked, data: str) -> dict[str, Any]:
     dealt = asked.clients is not None
     if dealt and own.client is not None:
         raise InputError(
-            f"records have the clients that column {own.client!r} names, got --clients {asked.clients} beside it; leave "
-            "out --clients, or --client and the schema's client."
+            f"records have the clients that column {own.client!r} names, got --clients {asked.clients} beside it; "
+            "leave out --clients, or --client and the schema's client."
         )
     clients = {"partition.kind": "iid" if dealt else "own", "problem.counts": "records"}
     return (

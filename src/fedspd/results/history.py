@@ -47,6 +47,12 @@ class History:
     def __getitem__(self, column: str) -> np.ndarray:
         return self.columns[column]
 
+    @property
+    def score(self) -> np.ndarray:
+        """Accuracy by round, or the share that is explained of a number or a count."""
+        accuracy = self.columns["test_accuracy"]
+        return self.columns["test_explained"] if np.isnan(accuracy).all() else accuracy
+
     def last(self, column: str) -> float:
         """The value after the last round."""
         return float(self.columns[column][-1])

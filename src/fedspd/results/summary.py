@@ -6,6 +6,7 @@ not finite is written as null and comes back as None.
 
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
+from math import isnan
 from types import NoneType
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -180,6 +181,12 @@ class Summary:
     def __getitem__(self, name: str) -> Any:
         """A field by its name, as whoever picks a metric asks for it."""
         return getattr(self, name)
+
+    @property
+    def score(self) -> Number:
+        """What models are ranked by: accuracy, or the share that is explained of a number or a count."""
+        known = self.test_accuracy is not None and not isnan(self.test_accuracy)
+        return self.test_accuracy if known or self.test_explained is None else self.test_explained
 
     def to_dict(self) -> dict[str, Any]:
         """Every field that says something about this run, ready for JSON."""

@@ -49,8 +49,8 @@ def tune(
     results = run_all(
         [trial for config, grid in zip(configs, own, strict=True) for trial in trials(config, grid)], on_run
     )
-    accuracy = np.array([result.summary["test_accuracy"] or 0.0 for result in results])  # None: it diverged
-    means = accuracy.reshape(len(configs), POINTS, len(SEEDS)).mean(axis=-1)
+    score = np.array([result.summary.score or 0.0 for result in results])  # None: it diverged
+    means = score.reshape(len(configs), POINTS, len(SEEDS)).mean(axis=-1)
     return [grid[best] for grid, best in zip(own, means.argmax(axis=1), strict=True)]
 
 

@@ -10,13 +10,13 @@ from fedspd.algorithms import METHODS
 from fedspd.report.page import Cell, Chart, Grid, Measured, Page, Section, banded, measured
 from fedspd.results import environment
 from fedspd.studies.compare.plan import DELTA
-from fedspd.studies.compare.run import Entry
+from fedspd.studies.compare.run import Central, Entry
 from fedspd.studies.compare.standing import behind, has_ours, standing
 from fedspd.studies.folder import StudyReport
 from fedspd.studies.lineup import BY_RULE, CLAIMED, OURS, PRIVATE, company, name_of
 from fedspd.studies.tuning import PROTOCOL
 
-NAMES = {"iid": "IID", "dirichlet": "Dirichlet 0.1", "occupation": "by occupation"}
+NAMES = {"iid": "IID", "dirichlet": "Dirichlet 0.1", "occupation": "by occupation", "own": "clients of their own"}
 SHARES = {"full": "full participation", "20%": "20 % participation"}
 AT_BYTES = 1.0  # the budget at which accuracy is drawn against bytes, or the nearest one there is
 STATEMENT = (
@@ -36,7 +36,7 @@ CLAIMS = (
 )
 
 
-def comparison_study(entries: Sequence[Entry], central: tuple[float, float], seeds: int) -> StudyReport:
+def comparison_study(entries: Sequence[Entry], central: Central, seeds: int) -> StudyReport:
     """Leaderboard, where our method is behind, and the two figures."""
     return StudyReport(
         page=comparison_page(entries, central, seeds),
@@ -46,21 +46,21 @@ def comparison_study(entries: Sequence[Entry], central: tuple[float, float], see
     )
 
 
-def _figures(entries: Sequence[Entry], central: tuple[float, float]) -> dict[str, tuple[Chart, ...]]:
+def _figures(entries: Sequence[Entry], central: Central) -> dict[str, tuple[Chart, ...]]:
     """Two for the first company, and two more for each other one."""
     found = {}
     for place, (name, group) in enumerate(groups(entries).items()):
         suffix = "" if place == 0 else "-" + name.lower().replace(" ", "-")
         found[f"accuracy-epsilon{suffix}"] = epsilon_charts(group, central, name)
-        found[f"accuracy-bytes{suffix}"] = bytes_charts(group, name)
+        found[f"accuracy-bytes{suffix}"] = bytes_charts(group, central, name)
     return found
 
 
-def comparison_page(entries: Sequence[Entry], central: tuple[float, float], seeds: int) -> Page:
+def comparison_page(entries: Sequence[Entry], central: Central, seeds: int) -> Page:
     """Privacy, where our method stands, the table, the figures, the configurations."""
     companies = groups(entries).items()
     by_epsilon = tuple(chart for name, group in companies for chart in epsilon_charts(group, central, name))
-    by_bytes = tuple(chart for name, group in companies for chart in bytes_charts(group, name))
+    by_bytes = tuple(chart for name, group in companies for chart in bytes_charts(group, central, name))
     sections = (
         Section("Where FedSPD-DP stands", standing(entries, seeds), grids=tuple(_defeats(entries).values())),
         Section("Accuracy against epsilon", charts=by_epsilon),
@@ -88,21 +88,21 @@ def _is_pure(entry: Entry) -> bool:
     return METHODS[name_of(entry.cell.method)].noise == "spherical Laplace"
 
 
-def leaderboard(entries: Sequence[Entry], central: tuple[float, float]) -> Grid:
+def leaderboard(entries: Sequence[Entry], central: Central) -> Grid:
     """One row per method and situation, best first within a situation, and all records together at the end."""
     columns = (
-        "data", "takes part", "epsilon", "method", "guarantee", "accuracy, %", "log-loss", "MB up", "rounds", "seconds",
-        "chosen",
+        "data", "takes part", "epsilon", "method", "guarantee", f"{central.measure}, %", central.loss_name, "MB up",
+        "rounds", "seconds", "chosen",
     )  # fmt: skip
-    ordered = sorted(entries, key=lambda e: (*_situation(e), -np.nan_to_num(e.accuracy.mean(), nan=-1.0)))
+    ordered = sorted(entries, key=lambda e: (*_situation(e), -np.nan_to_num(e.score.mean(), nan=-1.0)))
     pooled: tuple[Cell, ...] = (
-        "all together", None, None, "l1 logistic regression", "none", Measured(central[0], None, 2),
-        Measured(central[1], None, 4), None, None, None, None,
+        "all together", None, None, central.title, "none", Measured(central.score, None, 2),
+        Measured(central.loss, None, 4), None, None, None, None,
     )  # fmt: skip
     return Grid("Leaderboard", columns, (*(_row(entry) for entry in ordered), pooled), PROTOCOL)
 
 
-def by_situation(entries: Sequence[Entry], central: tuple[float, float]) -> tuple[Grid, ...]:
+def by_situation(entries: Sequence[Entry], central: Central) -> tuple[Grid, ...]:
     """The same as one narrow table per deal and participation, for the terminal."""
     board = leaderboard(entries, central)
     first, beyond = board.columns.index("epsilon"), board.columns.index("chosen")
@@ -153,7 +153,7 @@ def groups(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     return {name: ours + [entry for entry in others if company(entry.cell.method) == name] for name in found}
 
 
-def epsilon_charts(entries: Sequence[Entry], central: tuple[float, float], name: str = "") -> tuple[Chart, ...]:
+def epsilon_charts(entries: Sequence[Entry], central: Central, name: str = "") -> tuple[Chart, ...]:
     """One chart per situation, one line per method."""
     charts = []
     for deal, share in _places(entries):
@@ -161,17 +161,25 @@ def epsilon_charts(entries: Sequence[Entry], central: tuple[float, float], name:
         series = []
         for method in dict.fromkeys(e.cell.method for e in here):
             own = sorted((e for e in here if e.cell.method == method), key=lambda e: e.cell.epsilon)
-            reached = [measured(e.accuracy, 2) for e in own]
+            reached = [measured(e.score, 2) for e in own]
             series.append(banded(own[0].cell.label, [e.cell.epsilon for e in own], reached))
         title = f"{NAMES[deal]}, {SHARES[share]}" + (f": {name}" if name else "")
-        references = (("central, no privacy", central[0]),)
+        references = (("central, no privacy", central.score),)
         charts.append(
-            Chart(title, "total epsilon", "test accuracy, %", tuple(series), references, log_x=True, markers=True)
+            Chart(
+                title,
+                "total epsilon",
+                f"test {central.measure}, %",
+                tuple(series),
+                references,
+                log_x=True,
+                markers=True,
+            )
         )
     return tuple(charts)
 
 
-def bytes_charts(entries: Sequence[Entry], name: str = "") -> tuple[Chart, ...]:
+def bytes_charts(entries: Sequence[Entry], central: Central, name: str = "") -> tuple[Chart, ...]:
     """Accuracy after every round against what was uploaded until then, at one budget."""
     budgets = sorted({e.cell.epsilon for e in entries if e.cell.epsilon < inf})
     if not budgets:
@@ -184,7 +192,7 @@ def bytes_charts(entries: Sequence[Entry], name: str = "") -> tuple[Chart, ...]:
             banded(e.cell.label, _megabytes(e), [measured(value, 2) for value in _accuracy_by_round(e)]) for e in here
         )
         title = f"{NAMES[deal]}, {SHARES[share]}, epsilon {budget:g}" + (f": {name}" if name else "")
-        charts.append(Chart(title, "MB uploaded by all clients", "test accuracy, %", series, markers=True))
+        charts.append(Chart(title, "MB uploaded by all clients", f"test {central.measure}, %", series, markers=True))
     return tuple(charts)
 
 
@@ -196,7 +204,7 @@ def _row(entry: Entry) -> tuple[Cell, ...]:
         None if cell.epsilon == inf else cell.epsilon,
         cell.label,
         METHODS[name_of(cell.method)].guarantee,
-        measured(entry.accuracy, 2),
+        measured(entry.score, 2),
         measured(entry.values("test_loss"), 4),
         round(float(entry.values("bytes_uploaded").mean()) / 1e6, 3),
         summary.rounds,
@@ -205,18 +213,18 @@ def _row(entry: Entry) -> tuple[Cell, ...]:
     )
 
 
-def _about(central: tuple[float, float], seeds: int) -> str:
+def _about(central: Central, seeds: int) -> str:
     return (
         f"Means over {seeds} seeds with standard errors. {', '.join(BY_RULE)}: not tuned, step sizes by rules on "
-        "public numbers, whose constants were set once on a validation split of Adult. l1 logistic regression on all "
-        f"records together, without privacy: {central[0]:.2f} %, log-loss {central[1]:.4f}. Uploads are counted at "
-        "eight bytes a number."
+        "public numbers, whose constants were set once on a validation split of Adult. "
+        f"{central.title} on all records together, without privacy: {central.score:.2f} %, {central.loss_name} "
+        f"{central.loss:.4f}. Uploads are counted at eight bytes a number."
     )
 
 
 def _accuracy_by_round(entry: Entry) -> np.ndarray:
     """Percent, (rounds, seeds)."""
-    return 100 * np.array([result.history["test_accuracy"] for result in entry.results]).T
+    return 100 * np.array([result.history.score for result in entry.results]).T
 
 
 def _megabytes(entry: Entry) -> list[float]:

@@ -6,7 +6,7 @@ Every record counts the same in the objective, so that a client with few records
 its own noise; this is the usual weighting of federated averaging.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -34,11 +34,26 @@ DEALS: dict[str, Settings] = {
     "iid": {"partition.kind": "iid"},
     "dirichlet": {"partition.kind": "dirichlet", "partition.alpha": 0.1, "partition.at_least": 5},
     "occupation": {"partition.kind": "by-column", "partition.column": "occupation"},
+    "own": {"partition.kind": "own"},
 }
-PARTICIPATION: dict[str, Settings] = {
-    "full": {"run.participants": 100, "run.rounds": 5},
-    "20%": {"run.participants": 20, "run.rounds": 25},
-}
+SHARES = {"full": 5, "20%": 25}  # how many take part, and rounds so that each does as often
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The records on which methods are compared."""
+
+    settings: tuple[tuple[str, Any], ...] = ()  # of the data, by "section.key"
+    clients: int = 100
+    deals: tuple[str, ...] = ("iid", "dirichlet", "occupation")
+
+    def participation(self, share: str) -> Settings:
+        """Everybody in a few rounds, or a fifth of the clients in five times as many."""
+        participants = self.clients if share == "full" else max(1, self.clients // 5)
+        return {"run.participants": participants, "run.rounds": SHARES[share]}
+
+
+ADULT = Ground()
 
 
 @dataclass(frozen=True)
@@ -58,14 +73,16 @@ class Cell:
 
 def cells(
     budgets: Sequence[float] = BUDGETS,
-    deals: Sequence[str] = tuple(DEALS),
-    shares: Sequence[str] = tuple(PARTICIPATION),
+    deals: Sequence[str] | None = None,
+    shares: Sequence[str] = tuple(SHARES),
     methods: Sequence[str] | None = None,
+    ground: Ground = ADULT,
 ) -> list[Cell]:
     """The methods of these names, or all, in all situations that are for them."""
     methods = tuple(METHODS) if methods is None else methods
-    _check(deals, DEALS, "the deal")
-    _check(shares, PARTICIPATION, "the participation")
+    deals = ground.deals if deals is None else deals
+    _check(deals, ground.deals, "the deal")
+    _check(shares, SHARES, "the participation")
     _check(methods, METHODS, "the method")
     entered = [title for title in EVERYBODY if name_of(title) in methods]
     return [
@@ -83,10 +100,14 @@ def _cells(
                     yield Cell(deal, share, epsilon, method)
 
 
-def configuration(cell: Cell) -> Config:
-    """The preset with what the situation and the method change."""
-    common = {"problem.counts": "records", "metrics.criterion": False, "metrics.objective_every": 10**6}
-    common |= DEALS[cell.deal] | PARTICIPATION[cell.participation]
+def configuration(cell: Cell, ground: Ground = ADULT) -> Config:
+    """The preset with what the data, the situation and the method change."""
+    common = dict(ground.settings) | {
+        "problem.counts": "records",
+        "metrics.criterion": False,
+        "metrics.objective_every": 10**6,
+    }
+    common |= DEALS[cell.deal] | ground.participation(cell.participation)
     common |= first_try(name_of(cell.method)) | EVERYBODY[cell.method]
     usual: Settings = {"metrics.spent_every_round": False, "privacy.delta": DELTA}
     if cell.method in OPEN:
@@ -102,7 +123,7 @@ def count_runs(chosen: Sequence[Cell], seeds: int) -> int:
     return sum(seeds + (0 if cell.method in BY_RULE else TRIALS) for cell in chosen)
 
 
-def _check(chosen: Sequence[str], known: Mapping[str, Any], what: str) -> None:
+def _check(chosen: Sequence[str], known: Collection[str], what: str) -> None:
     unknown = [name for name in chosen if name not in known]
     if unknown:
         raise InputError(f"{what} must be one of {', '.join(known)}, got {unknown[0]!r}; name one of those.")

@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 
 from fedspd.config import Config, changed, load
-from fedspd.data import AdultSettings, prepare, read_adult
-from fedspd.problem import L1, Softmax, reference_optimum
-from fedspd.studies.compare.plan import Cell, configuration
+from fedspd.data import SOURCES, prepare
+from fedspd.engine.measures import optimum_measures
+from fedspd.errors import InputError
+from fedspd.problem import L1, make_loss, reference_optimum
+from fedspd.studies.compare.plan import ADULT, Cell, Ground, configuration
 from fedspd.studies.jobs import Result, run_all
 from fedspd.studies.lineup import BY_RULE
 from fedspd.studies.tuning import tune
+from fedspd.target import Classes, Count, Number
 
 
 @dataclass(frozen=True)
@@ -29,14 +32,16 @@ class Entry:
         return np.array([np.nan if result.summary[key] is None else result.summary[key] for result in self.results])
 
     @property
-    def accuracy(self) -> np.ndarray:
-        """Percent, one per seed."""
-        return 100 * self.values("test_accuracy")
+    def score(self) -> np.ndarray:
+        """Percent, one per seed: accuracy, or what is explained of a number or a count."""
+        return 100 * np.array([np.nan if (one := result.summary.score) is None else one for result in self.results])
 
 
-def compare(chosen: Sequence[Cell], seeds: int, on_run: Callable[[], Any] = lambda: None) -> list[Entry]:
+def compare(
+    chosen: Sequence[Cell], seeds: int, on_run: Callable[[], Any] = lambda: None, ground: Ground = ADULT
+) -> list[Entry]:
     """Tune every method in every situation by the same protocol, then run it with every seed."""
-    configs = [configuration(cell) for cell in chosen]
+    configs = [configuration(cell, ground) for cell in chosen]
     tuned = [config for cell, config in zip(chosen, configs, strict=True) if cell.method not in BY_RULE]
     found = iter(tune(tuned, on_run, board=True))
     points = [{} if cell.method in BY_RULE else next(found) for cell in chosen]
@@ -47,14 +52,41 @@ def compare(chosen: Sequence[Cell], seeds: int, on_run: Callable[[], Any] = lamb
     ]
 
 
-def central() -> tuple[float, float]:
-    """Test accuracy in percent and log-loss of l1 logistic regression on all records together, without privacy."""
-    train, test = prepare(read_adult(AdultSettings(log_capital=True)), "z-score", 1.0)
-    assert test is not None, "Adult has one"
-    config = load("proved")
-    clients, strength = config.partition.clients, config.problem.strength
-    weights = np.full(len(train), clients / len(train))
-    loss = Softmax(2)
-    best = reference_optimum(loss, L1(clients * strength), train.features, train.labels, weights)
-    scores = test.features @ best
-    return 100 * float(np.mean(loss.predict(scores) == test.labels)), float(np.mean(loss.values(scores, test.labels)))
+@dataclass(frozen=True)
+class Central:
+    """What the l1 optimum on all records together reaches without privacy."""
+
+    score: float  # in percent
+    loss: float
+    title: str  # of the model
+    classes: bool
+
+    @property
+    def measure(self) -> str:
+        """What the score is."""
+        return "accuracy" if self.classes else "explained"
+
+    @property
+    def loss_name(self) -> str:
+        """What the loss is."""
+        return "log-loss" if self.classes else "test loss"
+
+
+def central(ground: Ground = ADULT) -> Central:
+    """Accuracy, or what is explained, and mean loss of the optimum on all records together."""
+    config = load("proved", dict(ground.settings))
+    cells = SOURCES[config.data.name].read(config.data.source)
+    train, test = prepare(cells, "z-score", 1.0)
+    if test is None:
+        raise InputError("a comparison measures models, got no records for it; add --test or --test-share.")
+    loss = make_loss(config.problem.loss, train.predicted, config.problem.threshold)
+    weights = np.full(len(train), ground.clients / len(train))
+    regularizer = L1(ground.clients * config.problem.strength)
+    best = reference_optimum(loss, regularizer, train.features, train.labels, weights)
+    reached = optimum_measures(loss, test, best)
+    classes = isinstance(train.predicted, Classes)
+    score = reached["optimum_accuracy" if classes else "optimum_explained"]
+    return Central(100 * score, reached["optimum_loss"], TITLES[type(train.predicted)], classes)
+
+
+TITLES = {Classes: "l1 logistic regression", Number: "l1 least squares", Count: "l1 Poisson regression"}

@@ -42,7 +42,7 @@ def behind(entries: Sequence[Entry]) -> list[Behind]:
     """Every private rival with a higher mean accuracy than ours in its situation."""
     found = []
     for own, entry in duels(entries):
-        gaps = np.nan_to_num(entry.accuracy) - np.nan_to_num(own.accuracy)  # what diverged has reached nothing
+        gaps = np.nan_to_num(entry.score) - np.nan_to_num(own.score)  # what diverged has reached nothing
         if gaps.mean() > 0:
             found.append(Behind(entry.cell, *mean_over_seeds(gaps)))
     return found
