@@ -7,8 +7,21 @@ import numpy as np
 
 from fedspd.algorithms.methods.fedspd import averaged_noise
 from fedspd.algorithms.parts.rules import PARTICIPATIONS, noise_per_path, path_length, penalty_share, rounds_for
+from fedspd.assemble.agreement import agree
+from fedspd.assemble.deal import deal, measured_on
+from fedspd.assemble.settled import settle
+from fedspd.config import Config
+from fedspd.data import SOURCES
 from fedspd.errors import InputError
-from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling, paper, plan_as_published, plan_proved
+from fedspd.privacy import (
+    WHOLE_SHARD,
+    WITHOUT_REPLACEMENT,
+    ProvedPlan,
+    RecordSampling,
+    paper,
+    plan_as_published,
+    plan_proved,
+)
 from fedspd.privacy.accounting import Accountant, FixedSize, Gaussian, calibrate
 from fedspd.privacy.sensitivity import proximal_average
 
@@ -59,6 +72,35 @@ def proposed_plan(
             f"times_less_noise_at_the_papers_sampling_{accountant}": ratio
             for accountant, ratio in same_sampling(epsilon, delta, records, participations).items()
         },
+    }
+
+
+def plan_of(config: Config) -> dict[str, Any]:
+    """What a run would do, from how many records each client holds and from settings; no cell is looked at."""
+    cells = SOURCES[config.data.name].read(config.data.source)
+    settled = settle(config, cells)
+    holdings = deal(settled, measured_on(settled, cells.train, cells.test)[0]).holdings
+    width = len(cells.schema.columns) + (config.data.bias != 0)
+    agreed = agree(settled, holdings, width, cells.schema.target)
+    made, plan = agreed.made, agreed.plan
+    inverse_step = getattr(agreed.algorithm, "inverse_step", None)
+    most = plan.most_participations if isinstance(plan, ProvedPlan) else None
+    return {
+        "algorithm": config.algorithm.name,
+        "clients": holdings.clients,
+        "records_min": int(holdings.sizes.min()),
+        "records_max": int(holdings.sizes.max()),
+        "features": width,
+        "rounds": made.rounds,
+        "participants": settled.participants,
+        "participations": None if most is None else int(most.max()),
+        "inverse_step": inverse_step if isinstance(inverse_step, float) else None,
+        "penalty": agreed.algorithm.penalty,
+        "epsilon": config.privacy.epsilon,
+        "delta": plan.delta,
+        "guarantee": plan.guarantee,
+        "relation": plan.relation,
+        "noise_multiplier": float(np.max(getattr(plan, "noise_multipliers", getattr(plan, "noise_multiplier", 0.0)))),
     }
 
 

@@ -6,12 +6,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from fedspd import config
+from fedspd.cli import tables
+from fedspd.errors import InputError
+
 out = Console(soft_wrap=True)
 
 EXAMPLES = """
 Examples:
 
 - `fedspd plan --epsilon 1 --delta 1e-5 --clients 100 --records 325`
+
+- `fedspd plan --data records.csv --schema schema.toml --client hospital --epsilon 1`
 
 - `fedspd plan --epsilon 0.1 --clients 1000 --records 50 --participants 100 --json`
 """
@@ -23,8 +29,12 @@ def register(app: typer.Typer) -> None:
 
 
 def plan(
-    clients: Annotated[int, typer.Option(help="number of clients")],
-    records: Annotated[int, typer.Option(help="records per client")],
+    clients: Annotated[int | None, typer.Option(help="number of clients")] = None,
+    records: Annotated[int | None, typer.Option(help="records per client")] = None,
+    data: tables.Data = None,
+    schema: tables.SchemaFile = None,
+    target: tables.TargetColumn = None,
+    client: tables.ClientColumn = None,
     epsilon: Annotated[float, typer.Option(help="total budget of every record")] = 1.0,
     delta: Annotated[float, typer.Option(help="failure probability")] = 1e-5,
     participants: Annotated[int | None, typer.Option(help="clients per round; default: a fifth")] = None,
@@ -34,12 +44,22 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
     """Propose batch size, local steps, rounds, step sizes and noise for a budget, without looking at any record."""
-    from fedspd.assemble.planning import proposed_plan
+    from fedspd.assemble.planning import plan_of, proposed_plan
     from fedspd.results import to_json
 
-    proposed = proposed_plan(
-        clients, records, epsilon, delta, participants or max(1, clients // 5), rounds, clip_norm, moments_share
-    )
+    if data is not None:
+        asked = tables.Asked(data, schema, target, client, clients, epsilon=epsilon, delta=delta)
+        wanted = {"run.participants": participants, "run.rounds": rounds, "problem.clip_norm": clip_norm}
+        wanted |= {"data.moments_share": moments_share} if moments_share else {"data.scaling": "min-max"}
+        if records is not None:
+            raise InputError("a table says how many records each client has, got --records beside it; leave it out.")
+        proposed = plan_of(config.load("proved", tables.settings_of(asked) | wanted))
+    elif clients is None or records is None:
+        raise InputError("a plan needs --clients and --records, or --data, got neither; give one or the other.")
+    else:
+        proposed = proposed_plan(
+            clients, records, epsilon, delta, participants or max(1, clients // 5), rounds, clip_norm, moments_share
+        )
     if as_json:
         print(to_json(proposed))
         return
@@ -47,8 +67,12 @@ def plan(
     table.add_column(style="dim")
     table.add_column()
     for name, value in proposed.items():
+        if value is None:
+            continue
         table.add_row(name.replace("_", " "), f"{value:.5g}" if isinstance(value, float) else str(value))
     out.print(table)
+    if "times_less_noise" not in proposed:
+        return
     out.print(
         f"\nAt the same total budget and step size the paper's formulas put {proposed['times_less_noise']:.0f} "
         "times as much noise on the averaged model, without a proof.",

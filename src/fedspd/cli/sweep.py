@@ -56,7 +56,13 @@ FirstSeed = Annotated[
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="a setting for all runs; repeatable")
 ]
-Metric = Annotated[str, typer.Option(help="the column that is drawn and by which the best is chosen")]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        help="the column that is drawn and by which the best is chosen; default: test_accuracy, or test_explained of a "
+        "number or a count"
+    ),
+]
 Folder = Annotated[Path, typer.Option("--out", help="study folder: new, or one that holds a part of this sweep")]
 EngineOption = Annotated[Engine, typer.Option(help="what computes the runs")]
 AsJson = Annotated[bool, typer.Option("--json", help="print the points as JSON and nothing else")]
@@ -73,7 +79,7 @@ def sweep(
     seeds: Seeds = 10,
     first_seed: FirstSeed = None,
     settings: Settings = None,
-    metric: Metric = "test_accuracy",
+    metric: Metric = None,
     data: tables.Data = None,
     schema: tables.SchemaFile = None,
     target: tables.TargetColumn = None,
@@ -88,10 +94,11 @@ def sweep(
     """Vary settings: every combination of their values with every seed, as one tidy table and a figure."""
     from fedspd.studies.sweep import check_metric, plan_sweep, run_sweep, save_sweep, sweep_study
 
-    check_metric(metric)
+    check_metric(metric or "test_accuracy")
     asked = tables.Asked(data, schema, target, client, clients, test, test_share)
     overrides = tables.settings_of(asked) | dict(configuration.parse_override(text) for text in settings or [])
     planned = plan_sweep(source, grids or [], seeds, first_seed, overrides)
+    metric = metric or _usual_metric(planned.configs[0])
     try:
         with progress("runs", len(planned.configs), err, quiet=as_json) as advance:
             rows, kept = run_sweep(planned, folder, engine.value, advance)
@@ -101,6 +108,13 @@ def sweep(
     study = sweep_study(planned, rows, metric)
     has_parquet = save_sweep(study, planned, rows, metric, folder)
     (_tell_json if as_json else _tell)(study, folder, {"runs": len(rows), "kept": kept}, has_parquet)
+
+
+def _usual_metric(config: configuration.Config) -> str:
+    from fedspd.data import SOURCES
+
+    target = SOURCES[config.data.name].schema(config.data.source).target
+    return "test_accuracy" if target.classes else "test_explained"
 
 
 def _tell(study: "StudyReport", folder: Path, counts: dict[str, int], has_parquet: bool) -> None:

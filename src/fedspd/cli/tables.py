@@ -85,7 +85,7 @@ def _of_data(asked: Asked, data: str) -> dict[str, Any]:
 def _own_of_box(name: str) -> dict[str, Any]:
     from fedspd.data import SOURCES
 
-    has_clients = SOURCES[name].read(SOURCES[name].settings()).schema.client is not None
+    has_clients = SOURCES[name].schema(SOURCES[name].settings()).client is not None
     return {"partition.kind": "own", "problem.counts": "records"} if has_clients else {}
 
 

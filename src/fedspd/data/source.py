@@ -15,8 +15,8 @@ from fedspd.data.adult import AdultSettings, adult_schema, load
 from fedspd.data.cells import Numbers, Texts
 from fedspd.data.dataset import Table
 from fedspd.data.files import Columns
-from fedspd.data.own import TableSettings, read_own
-from fedspd.data.schema import read_schema
+from fedspd.data.own import TableSettings, own_schema, read_own
+from fedspd.data.schema import Schema, read_schema
 from fedspd.data.tabular import Cells, table_of
 
 
@@ -25,6 +25,7 @@ class Source(NamedTuple):
 
     settings: type  # a frozen dataclass of its own settings
     read: Callable[[Any], Cells]
+    schema: Callable[[Any], Schema]  # without a look at the records
 
 
 @dataclass(frozen=True)
@@ -36,20 +37,28 @@ class NoSettings:
 def read_adult(settings: AdultSettings) -> Cells:
     """The embedded data set."""
     train, test = load(settings.columns, settings.log_capital)  # pyright: ignore[reportArgumentType]
-    return Cells(train, test, adult_schema(settings.columns, settings.log_capital))  # pyright: ignore[reportArgumentType]
+    return Cells(train, test, _adult_schema(settings))
 
 
 @lru_cache(maxsize=4)
 def read_from_box(name: str, settings: NoSettings) -> Cells:
     """One of the other data sets that come with the package."""
-    found = boxed.read_boxed(name)
-    schema = read_schema(found.schema_path)
+    found, schema = boxed.read_boxed(name), schema_in_box(name)
 
     def encoded(part: boxed.Columns) -> Table:
         columns = _columns(part)
         return table_of(columns, schema, None if schema.client is None else columns.texts[schema.client])
 
     return Cells(encoded(found.train), encoded(found.test), schema)
+
+
+def schema_in_box(name: str, settings: NoSettings | None = None) -> Schema:
+    """What is public about one of them."""
+    return read_schema(boxed.schema_path(name))
+
+
+def _adult_schema(settings: AdultSettings) -> Schema:
+    return adult_schema(settings.columns, settings.log_capital)  # pyright: ignore[reportArgumentType]
 
 
 def _columns(part: boxed.Columns) -> Columns:
@@ -72,7 +81,7 @@ def _texts(values: np.ndarray) -> Texts:
 
 
 SOURCES: Mapping[str, Source] = {
-    "adult": Source(AdultSettings, read_adult),
-    **{name: Source(NoSettings, partial(read_from_box, name)) for name in boxed.NAMES},
-    "table": Source(TableSettings, read_own),
+    "adult": Source(AdultSettings, read_adult, _adult_schema),
+    **{name: Source(NoSettings, partial(read_from_box, name), partial(schema_in_box, name)) for name in boxed.NAMES},
+    "table": Source(TableSettings, read_own, own_schema),
 }

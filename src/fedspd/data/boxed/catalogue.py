@@ -97,7 +97,12 @@ def read_boxed(name: str) -> Boxed:
     rows = len(next(iter(columns.values())))
     tested = _tested(columns[entry.person] if entry.person else np.arange(rows).astype(str))
     train, test = ({key: values[part] for key, values in columns.items()} for part in (~tested, tested))
-    return Boxed(train, test, Path(__file__).with_name(f"{name}.toml"), entry.citation, entry.license)
+    return Boxed(train, test, schema_path(name), entry.citation, entry.license)
+
+
+def schema_path(name: str) -> Path:
+    """Where the schema of a table stands."""
+    return Path(__file__).with_name(f"{name}.toml")
 
 
 def _tested(units: np.ndarray) -> np.ndarray:

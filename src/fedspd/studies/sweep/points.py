@@ -14,7 +14,8 @@ from fedspd.results.summary import SHARE
 from fedspd.studies.sweep.plan import Sweep
 from fedspd.studies.sweep.rows import Row
 
-HIGHER, LOWER = ("test_accuracy", "test_accuracy_average"), ("test_loss", "objective", "criterion", "wall_seconds")
+HIGHER = "test_accuracy", "test_accuracy_average", "test_balanced_accuracy", "test_explained"
+LOWER = "test_loss", "test_mae", "test_deviance", "objective", "criterion", "wall_seconds"
 SHOWN = ("test_accuracy", "test_loss", "objective", "wall_seconds")
 SITUATIONS = ("privacy", "partition")  # a larger budget or milder data is no better choice
 OPTIMISTIC = (
