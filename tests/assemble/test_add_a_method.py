@@ -21,6 +21,7 @@ from fedspd.algorithms import METHODS, Made, Method, Public
 from fedspd.assemble import extensions
 from fedspd.data import KINDS
 from fedspd.problem import LOSSES, Softmax
+from fedspd.target import Target
 from fedspd.studies.compare import cells
 from fedspd.studies.sweep import plan_sweep, run_sweep
 from tests.test_docs import PAGES, blocks
@@ -134,13 +135,16 @@ def test_a_loss_and_a_partition_of_ones_own_are_known_by_their_names() -> None:
     def alternate(table: Any, clients: int, rng: np.random.Generator) -> Any:
         return np.arange(len(table)) % clients
 
-    fedspd.register_loss("my-softmax", Softmax)
+    def my_softmax(target: Target) -> Softmax:
+        return Softmax(len(target.classes))
+
+    fedspd.register_loss("my-softmax", my_softmax)
     fedspd.register_partition("alternate", alternate)
     try:
         finished = fedspd.run("proved", SMALL | {"problem.loss": "my-softmax", "partition.kind": "alternate"})
         assert finished.config.partition.kind == "alternate"
         with pytest.raises(InputError, match=r"^a loss needs a name of its own, got 'softmax', which is taken; rename"):
-            fedspd.register_loss("softmax", lambda classes: Softmax(classes))
+            fedspd.register_loss("softmax", my_softmax)
     finally:
         del LOSSES["my-softmax"], KINDS["alternate"]
         del extensions._LOSSES["my-softmax"], extensions._PARTITIONS["alternate"]

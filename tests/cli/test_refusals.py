@@ -106,10 +106,9 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
         settings("problem.regularizer=elastic-net", "problem.ratio=2"),
         "problem.ratio must be at least 0 and at most 1, got 2.0.",
     ),
-    "box with criterion": (settings("problem.regularizer=box"), "no solver for Box; set metrics.criterion = false"),
-    "hinge with elastic net and criterion": (
-        settings("problem.loss=squared-hinge", "problem.regularizer=elastic-net"),
-        "for SquaredHinge with l1 or squared-l2 alone, got ElasticNet; set metrics.criterion = false.",
+    "loss of another kind": (
+        settings("problem.loss=huber"),
+        "problem.loss = huber predicts a number, got 2 classes; use softmax or least-squares or squared-hinge.",
     ),
 }
 MISSPELT: dict[str, tuple[str, ...]] = {

@@ -31,6 +31,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "partition.exponent": (0.5,),
     "partition.seed": (5,),
     "problem.loss": ("squared-hinge",),
+    "problem.threshold": (0.3,),
     "problem.clip_norm": (0.05,),
     "problem.regularizer": ("elastic-net", "none"),
     "problem.strength": (0.7,),

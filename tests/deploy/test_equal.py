@@ -67,7 +67,7 @@ def simulated(made: Federation) -> np.ndarray:
     labels = np.concatenate([table.labels for table in tables])
     offsets = np.concatenate([[0], np.cumsum([len(table) for table in tables])])
     shards = Shards(features, labels, offsets, None, config.problem.counts)  # pyright: ignore[reportArgumentType]
-    agreed = agree(config, shards.holdings, features.shape[1], len(schema.target.classes))
+    agreed = agree(config, shards.holdings, features.shape[1], schema.target)
     simulation = Simulation(
         shards, Table(features, labels, (*schema.columns, "bias"), schema.target.classes), agreed.algorithm,
         agreed.plan, config.algorithm.work.batch_size, config.run.participants, agreed.rounds, config.run.seed,

@@ -187,7 +187,8 @@ class Lagrangian:
         first = np.diff(clients, prepend=-1) != 0
         before = np.where(first, self.local[clients], np.roll(values, 1))
         self.local[clients] = values  # of equal indices the last, the latest round, stays
-        steps = np.bincount(rounds, weights=values - before)
+        with np.errstate(invalid="ignore"):  # outside a box a value is infinite
+            steps = np.bincount(rounds, weights=values - before)
         self.local_sums.extend((self.local_sums[-1] + np.cumsum(steps)).tolist())
         norms = np.einsum("kdc,kdc->k", weights, weights)
         self.largest_norm = max(self.largest_norm, float(np.sqrt(norms.max())))

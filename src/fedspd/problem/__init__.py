@@ -9,7 +9,7 @@ from fedspd.problem.makers import LOSSES, Maker, make_loss
 from fedspd.problem.minimize import GRADIENT_STEPS, LEFT, Minimum, check_exact, minimize, steps_enough
 from fedspd.problem.objective import Gradient, Objective
 from fedspd.problem.reference import reference_optimum
-from fedspd.problem.regression import Huber, LeastSquares, Poisson
+from fedspd.problem.regression import Huber, LeastSquares, Poisson, is_regression
 from fedspd.problem.regularizers import (
     L1,
     Box,
@@ -44,6 +44,7 @@ __all__ = [
     "SquaredL2",
     "Unregularized",
     "check_exact",
+    "is_regression",
     "make_loss",
     "make_regularizer",
     "minimize",

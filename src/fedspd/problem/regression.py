@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from fedspd.problem.losses import OneScore, like
+from fedspd.problem.losses import Loss, OneScore, like
 from fedspd.typing import Array, array_namespace
 
 LEAST_SHARE = 1e-3  # of the center: no lower rate is predicted
@@ -120,3 +120,8 @@ class Poisson(OneScore):
 
     def _counts(self, scores: Array, labels: Array) -> Any:
         return array_namespace(scores).clip(like(scores, labels), 0.0, self.most)
+
+
+def is_regression(loss: Loss) -> bool:
+    """Whether a number or a rate is predicted: then every record has a finite score that suits it best."""
+    return isinstance(loss, Huber | Poisson) or (isinstance(loss, LeastSquares) and not loss.of_classes)

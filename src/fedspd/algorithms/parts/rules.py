@@ -16,8 +16,10 @@ from fedspd.errors import InputError
 from fedspd.privacy import POISSON, WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling
 from fedspd.privacy.accounting import Gaussian, calibrate
 from fedspd.privacy.plans.proved import largest_batch
+from fedspd.problem import is_regression
 
 PARTICIPATIONS = 5  # uploads per client when the rounds are left open
+OF_NUMBERS = 20  # the same for numbers and counts, whose steps must be short
 PATH = 2.0  # the path length n eta is PATH / noise^(2/3)
 
 
@@ -67,7 +69,7 @@ def gradient_steps(
     batch = work.batch_size or records / work.local_steps
     noise = noise_per_path(_bound(public), multiplier, batch, clients, reach)
     moves = reach * (count.participations if primal_dual else count.rounds)
-    step = wishes.step_scale * path_length(noise, row_norm) / moves
+    step = wishes.step_scale * min(path_length(noise, row_norm) / moves, _longest_step(public))
     share = (wishes.penalty_share or penalty_share(public.share)) if primal_dual else 0.0
     max_batch = _max_batch(public, work, count.participations)
     crowding = _crowding(public, work, max_batch)
@@ -108,7 +110,8 @@ def counts(public: Public, one_round: bool = False, paid: int = 1) -> Counts:
         one_round: where rounds are left open there is one.
         paid: one of so many rounds uses records.
     """
-    rounds = public.rounds or (1 if one_round else rounds_for(PARTICIPATIONS, public.participants, public.clients))
+    usual = OF_NUMBERS if is_regression(public.objective.loss) else PARTICIPATIONS
+    rounds = public.rounds or (1 if one_round else rounds_for(usual, public.participants, public.clients))
     costly = (rounds + paid - 1) // paid
     return Counts(rounds, public.most_participations or ceil(costly * public.participants / public.clients))
 
@@ -165,6 +168,12 @@ def noise_per_path(clip_norm: float, multiplier: float, batch: float, clients: i
 def multiplier_for(sampling: RecordSampling, records: int, participations: int, epsilon: float, delta: float) -> float:
     """The noise over sensitivity that so many participations need."""
     return calibrate(lambda z: sampling.event(records, z), participations, epsilon, delta)
+
+
+def _longest_step(public: Public) -> float:
+    """Of a number or a count $1/L$, beyond which steps overshoot; classes are told apart by ever larger scores."""
+    loss = public.objective.loss
+    return 1 / public.objective.smoothness(public.row_norm or 1.0) if is_regression(loss) else inf
 
 
 def _bound(public: Public) -> float:
