@@ -21,9 +21,9 @@ from fedspd.algorithms import METHODS, Made, Method, Public
 from fedspd.assemble import extensions
 from fedspd.data import KINDS
 from fedspd.problem import LOSSES, Softmax
-from fedspd.target import Target
 from fedspd.studies.compare import cells
 from fedspd.studies.sweep import plan_sweep, run_sweep
+from fedspd.target import Target
 from tests.test_docs import PAGES, blocks
 
 ROOT = Path(__file__).parents[2]

@@ -1,7 +1,7 @@
 """Runs on numbers and counts: from a table to a summary, with the measures of their kind."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from fedspd.assemble.build import Experiment, prepare_experiment
 from fedspd.assemble.run import execute
 from fedspd.config import Config, load
 from fedspd.data import SOURCES, Cells, Numeric, Schema, Source, Table
+from fedspd.engine.measures import explained, measures_on
 from fedspd.problem import Huber, LeastSquares, Poisson
 from fedspd.report.figures import run_charts
 from fedspd.report.terminal import summary_table
@@ -87,9 +88,10 @@ def test_a_proved_run_learns_a_number_and_is_measured_as_scikit_learn_measures()
     assert summary.test_explained == pytest.approx(r2_score(truth, told))
     assert summary.test_mae == pytest.approx(mean_absolute_error(truth, told))
     assert summary.trivial_mae == pytest.approx(np.mean(np.abs(truth - truth.mean())))
-    assert 0.4 < summary.test_explained <= summary.optimum_explained + 0.01 < 1
+    assert 0.4 < summary["test_explained"] <= summary["optimum_explained"] + 0.01 < 1
     assert run.history.last("test_explained") == pytest.approx(summary.test_explained)
-    assert np.isnan([summary.test_accuracy, summary.majority_accuracy, summary.test_accuracy_average]).all()
+    for name in ("test_accuracy", "majority_accuracy", "test_accuracy_average"):
+        assert np.isnan(summary[name])
 
 
 def test_a_proved_run_learns_a_count_and_is_measured_as_scikit_learn_measures() -> None:
@@ -102,7 +104,7 @@ def test_a_proved_run_learns_a_count_and_is_measured_as_scikit_learn_measures() 
     assert summary.trivial_deviance == pytest.approx(
         mean_poisson_deviance(test.labels, np.full(len(test), test.labels.mean()))
     )
-    assert 0.2 < summary.test_explained <= summary.optimum_explained + 0.01 < 1
+    assert 0.2 < summary["test_explained"] <= summary["optimum_explained"] + 0.01 < 1
     assert np.isnan(run.history["test_accuracy"]).all()
 
 
@@ -181,3 +183,20 @@ def test_a_constraint_that_noise_leaves_is_no_error() -> None:
     _, run = finished(settings("ages", problem__regularizer="box", problem__strength=0.1))
     assert run.summary.optimum_explained is not None
     assert np.isfinite(run.summary.optimum_explained)
+
+
+def test_where_rounds_are_left_open_numbers_and_counts_get_more_and_shorter_steps_than_classes() -> None:
+    open_rounds = {"run__rounds": None, "metrics__criterion": False}
+    for data in ("ages", "visits"):
+        experiment = prepare_experiment(settings(data, **open_rounds))
+        algorithm = experiment.simulation.algorithm
+        assert experiment.simulation.rounds == 20
+        assert algorithm.broadcast(np.zeros((4, 1)), 1).inverse_step + algorithm.penalty >= 4.0  # rows are 2 long
+
+
+def test_a_model_that_is_not_finite_and_labels_that_are_all_the_same_have_no_measure() -> None:
+    table, loss = made(AGE, 50, 0), LeastSquares(of_classes=False)
+    models = np.stack([np.zeros((3, 1)), np.full((3, 1), np.nan)])
+    assert np.isfinite(explained(loss, table, models)).tolist() == [True, False]
+    assert np.isnan(measures_on(table, loss, models[1], models[0])["test_mae"])
+    assert np.isnan(explained(loss, replace(table, labels=np.zeros(50)), models)).all()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fedspd.data import Category, Shards, Table, assign
 from fedspd.errors import InputError
+from fedspd.target import Classes, Count, Number
 
 
 def table(rows: int = 4, **changes: Any) -> Table:
@@ -39,6 +40,23 @@ def test_labels_outside_the_classes_are_refused(label: int) -> None:
 def test_labels_of_classes_must_be_integers() -> None:
     with pytest.raises(InputError, match="labels must be integers, got float64"):
         table(labels=np.zeros(4))
+
+
+def test_a_target_keeps_labels_to_its_bounds_and_the_table_to_its_classes() -> None:
+    number, count = Number("y", 0.0, 9.0), Count("y", 3.0)
+    assert table().predicted == Classes("", ("no", "yes"))
+    assert table(labels=number.labels(np.array([0, 3, 9, 12])), classes=(), target=number).predicted == number
+    assert table(labels=count.labels(np.arange(4)), classes=(), target=count).rows(np.array([1])).target == count
+    for target, labels, bounds in (
+        (number, [0.0, 0.5, -1.0, 1.5], "-1 and 1"),
+        (count, [0.0, 1.0, 2.0, 4.0], "0 and 3"),
+    ):
+        with pytest.raises(
+            InputError, match=rf"^labels must be within {bounds}, got .* to .*; make them with the targ"
+        ):
+            table(labels=np.array(labels), classes=(), target=target)
+    with pytest.raises(InputError, match=r"^classes must be those of the target, none, got no, yes; build the table"):
+        table(target=number)
 
 
 def test_a_table_without_classes_has_finite_numbers_as_labels() -> None:

@@ -12,6 +12,7 @@ from fedspd.config import changed
 from fedspd.deploy.protocol.terms import Terms, digest_of, read_terms
 from fedspd.errors import InputError
 from fedspd.reading import setting
+from fedspd.target import Count
 from tests.support.deploy.sites import federation
 
 
@@ -132,3 +133,10 @@ def test_what_cannot_be_deployed_is_refused(changes: dict[str, Any], tmp_path: P
     del made.values["data.row_norm"]
     with pytest.raises(InputError, match=r"needs data\.row_norm"):
         made.terms().agreed(made.schema)
+
+
+def test_a_target_without_classes_is_not_deployed(tmp_path: Path) -> None:
+    made = federation(tmp_path)
+    counted = replace(made.schema, target=Count("visits", 20.0))
+    with pytest.raises(InputError, match=r"^a deployed run predicts classes, got 'visits', which is a count; declare"):
+        made.terms().agreed(counted)
