@@ -24,6 +24,7 @@ from fedspd.problem import (
     LeastSquares,
     Loss,
     Objective,
+    Poisson,
     Regularizer,
     Softmax,
     SquaredL2,
@@ -120,7 +121,10 @@ def test_a_long_row_where_the_loss_is_most_curved_against_a_null_row_attains_it_
     objective, records, curvature = Objective(loss, regularizer, inf), 5, 0.02
     null = Shard(np.zeros((records, COLUMNS)), np.zeros(records, int))
     one = null.with_record(0, row_norm * np.eye(COLUMNS)[0], 0)
-    measured = log_ratio(objective, curvature, one, null, np.zeros((COLUMNS, loss.outputs)))
+    weights = np.zeros((COLUMNS, loss.outputs))
+    if isinstance(loss, Poisson):  # just below its highest rate
+        weights[0] = (log(loss.most / loss.center) - 1e-9) / row_norm
+    measured = log_ratio(objective, curvature, one, null, weights)
     claimed = determinant_loss(objective, row_norm, records, curvature)
     assert 0.99 * claimed < measured <= claimed * (1 + 1e-9)
     strength = 0.5 if isinstance(regularizer, SquaredL2) else 0.0

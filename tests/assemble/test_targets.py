@@ -80,9 +80,14 @@ def finished(config: Config) -> tuple[Experiment, Run]:
     return experiment, execute(experiment)
 
 
+def measured_on(experiment: Experiment) -> Table:
+    assert experiment.simulation.test is not None
+    return experiment.simulation.test
+
+
 def test_a_proved_run_learns_a_number_and_is_measured_as_scikit_learn_measures() -> None:
     experiment, run = finished(settings("ages"))
-    test, summary = experiment.simulation.test, run.summary
+    test, summary = measured_on(experiment), run.summary
     truth, told = AGE.values(test.labels), AGE.values((test.features @ run.weights)[:, 0])
     assert (summary.guarantee, experiment.simulation.algorithm.objective.loss) == ("proved", LeastSquares(False))
     assert summary.test_explained == pytest.approx(r2_score(truth, told))
@@ -96,7 +101,7 @@ def test_a_proved_run_learns_a_number_and_is_measured_as_scikit_learn_measures()
 
 def test_a_proved_run_learns_a_count_and_is_measured_as_scikit_learn_measures() -> None:
     experiment, run = finished(settings("visits"))
-    test, summary = experiment.simulation.test, run.summary
+    test, summary = measured_on(experiment), run.summary
     rates = np.clip(3 * np.exp((test.features @ run.weights)[:, 0]), 0.003, 30)
     assert experiment.simulation.algorithm.objective.loss == Poisson(30.0, 3.0)
     assert summary.test_explained == pytest.approx(d2_tweedie_score(test.labels, rates, power=1))
@@ -111,7 +116,7 @@ def test_a_proved_run_learns_a_count_and_is_measured_as_scikit_learn_measures() 
 def test_a_run_on_classes_says_balanced_accuracy_and_what_the_optimum_reaches_and_nothing_of_other_kinds() -> None:
     small = {"partition.clients": 8, "run.participants": 8, "run.rounds": 2, "run.engine": "numpy"}
     experiment, run = finished(load("proved", small))
-    test, said = experiment.simulation.test, run.summary.to_dict()
+    test, said = measured_on(experiment), run.summary.to_dict()
     predicted = np.argmax(test.features @ run.weights, axis=1)
     assert said["test_balanced_accuracy"] == pytest.approx(balanced_accuracy_score(test.labels, predicted))
     assert 0.8 < said["optimum_accuracy"] < 0.9

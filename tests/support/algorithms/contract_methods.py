@@ -58,7 +58,7 @@ from fedspd.problem import (
 )
 from tests.algorithms.test_fedspd_published import small_problem
 
-LOSSES: list[Loss] = [Softmax(2), LeastSquares(), SquaredHinge(), Huber(0.4), Poisson(1.0, 0.3)]
+LOSSES: list[Loss] = [Softmax(2), LeastSquares(), SquaredHinge(), Huber(0.8), Poisson(1.0, 0.3)]
 REGULARIZERS: list[Regularizer] = [
     Unregularized(), L1(0.3), SquaredL2(0.5), ElasticNet(0.4, 0.5), GroupL1(0.2), Box(0.4),
 ]  # fmt: skip
