@@ -12,7 +12,7 @@ from fedspd.problem.losses import Loss
 from fedspd.problem.regularizers import Regularizer, SquaredL2, Unregularized
 
 STEPS = 20_000
-GOAL = 1e-9  # length of a step of size 1/L times L, over the gradient at zero
+GOAL = 1e-8  # length of a step of size 1/L times L, over the gradient at zero
 
 Gradient = Callable[[np.ndarray], np.ndarray]
 
