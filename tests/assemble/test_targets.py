@@ -64,7 +64,8 @@ def known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert isinstance(SOURCES, dict)
     for name, target in (("ages", AGE), ("visits", VISITS)):
         cells = Cells(made(target, 4000, 0), made(target, 900, 1), Schema(INPUTS, target))
-        monkeypatch.setitem(SOURCES, name, Source(NoSettings, lambda _, cells=cells: cells))
+        read, schema = (lambda _, cells=cells: cells), (lambda _, cells=cells: cells.schema)
+        monkeypatch.setitem(SOURCES, name, Source(NoSettings, read, schema))
 
 
 def settings(data: str, name: str = "fedspd", **changes: Any) -> Config:
