@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -201,27 +200,3 @@ def test_an_interrupt_from_the_keyboard_says_how_to_go_on(tmp_path: Path) -> Non
     before, code, err = stopped(tmp_path, signal.SIGINT)
     assert 0 < len(before) < 30
     assert (code, err) == (130, "fedspd: stopped; the same command goes on from here.\n")
-
-
-WITHOUT_PYARROW = """
-import sys
-sys.modules["pyarrow"] = None
-from fedspd.cli import main
-main()
-"""
-
-
-def test_without_pyarrow_the_parquet_file_is_left_out_in_one_sentence_and_no_old_one_stays(tmp_path: Path) -> None:
-    first = run_script(tmp_path, *SMALL, "--out", "study")
-    assert first.code == 0
-    assert (tmp_path / "study" / "table.parquet").exists()
-    more = [*SMALL[:5], "3", *SMALL[6:], "--out", "study"]
-    without = subprocess.run(
-        [sys.executable, "-c", WITHOUT_PYARROW, *more], cwd=tmp_path, env=environment(tmp_path / "cache"),
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert (without.returncode, without.stderr) == (0, "")
-    assert "table.parquet was left out, since pyarrow is missing; install it with: pip install" in without.stdout
-    assert "6 runs, 4 of them from before." in without.stdout
-    assert len(table(tmp_path / "study")) == 6
-    assert {path.name for path in (tmp_path / "study").iterdir()} == FILES - {"table.parquet"}

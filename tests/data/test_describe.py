@@ -2,6 +2,7 @@
 
 import datetime
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from fedspd.errors import InputError
 from fedspd.target import Classes, Count, Number, Target
 
 
-def described(folder: Path, client: str | None = None, **columns: list[object]) -> Draft:
+def described(folder: Path, client: str | None = None, **columns: Sequence[object]) -> Draft:
     rows = zip(*columns.values(), strict=True)
     lines = [",".join(columns), *(",".join("" if cell is None else str(cell) for cell in row) for row in rows)]
     (folder / "t.csv").write_text("\n".join(lines))

@@ -2,6 +2,7 @@
 
 import csv
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +28,7 @@ from fedspd.errors import InputError
 from fedspd.target import Classes
 from tests.data.test_schema import SCHEMA
 
+TOLERANT = replace(SCHEMA, most_unreadable=1.0)
 HEADER = "age,ward,lactate,sex,outcome"
 MARKER = "Xanthippe"  # a cell that must not be seen
 
@@ -105,9 +107,16 @@ def test_a_number_below_a_logarithms_bound_is_clipped_first(tmp_path: Path) -> N
     assert first(table)["lactate"] == -1
 
 
-@pytest.mark.parametrize("cell", ["", "  ", "?", " ? ", "unknown", "nan", "inf", "-inf", "1e999", '"1,5"'])
-def test_what_is_no_finite_number_becomes_the_declared_missing_value(tmp_path: Path, cell: str) -> None:
+@pytest.mark.parametrize("cell", ["", "  ", "?", " ? ", "nan", "NA", "null"])
+def test_what_is_missing_becomes_the_declared_missing_value(tmp_path: Path, cell: str) -> None:
     assert number(cell, tmp_path) == number("60", tmp_path) == pytest.approx(2 * (60 - 18) / 92 - 1)
+
+
+@pytest.mark.parametrize("cell", ["unknown", "inf", "-inf", "1e999", '"1,5"'])
+def test_what_is_no_finite_number_is_refused_or_where_so_declared_counts_as_missing(tmp_path: Path, cell: str) -> None:
+    assert number(cell, tmp_path, TOLERANT) == number("60", tmp_path)
+    with pytest.raises(InputError, match="row 2: column 'age' must hold a number"):
+        number(cell, tmp_path)
 
 
 @pytest.mark.parametrize("cell", ["", "?", "surgeries", "SURGERY"])
@@ -136,7 +145,7 @@ def test_numbers_keep_to_the_unit_range_and_blocks_to_at_most_one_1_whatever_the
         writer = csv.writer(file, quoting=csv.QUOTE_ALL)
         writer.writerow(HEADER.split(","))
         writer.writerows([*record, "home"] for record in records)
-    table = read_table(path, SCHEMA)
+    table = read_table(path, TOLERANT)
     assert len(table) == len(records)
     assert (abs(table.features[:, SCHEMA.numeric]) <= 1).all()
     assert set(np.unique(table.features[:, ~SCHEMA.numeric])) <= {0.0, 1.0}
@@ -157,7 +166,7 @@ def test_no_bounds_however_extreme_let_a_number_out_of_the_unit_range(
         column = Numeric("age", lower, lower + width, missing=lower)
     except InputError:
         return  # bounds that rounding makes equal, or too far apart
-    schema = Schema((column, Categorical("sex", ("F", "M"))), Classes("outcome", ("home", "died")))
+    schema = Schema((column, Categorical("sex", ("F", "M"))), Classes("outcome", ("home", "died")), most_unreadable=1.0)
     assert abs(number(repr(value), tmp_path_factory.mktemp("site"), schema)) <= 1
 
 

@@ -106,8 +106,8 @@ def sweep(
         err.print("fedspd: stopped; the same command goes on from here.", highlight=False)
         raise typer.Exit(130) from None
     study = sweep_study(planned, rows, metric)
-    has_parquet = save_sweep(study, planned, rows, metric, folder)
-    (_tell_json if as_json else _tell)(study, folder, {"runs": len(rows), "kept": kept}, has_parquet)
+    save_sweep(study, planned, rows, metric, folder)
+    (_tell_json if as_json else _tell)(study, folder, {"runs": len(rows), "kept": kept})
 
 
 def _usual_metric(config: configuration.Config) -> str:
@@ -117,16 +117,13 @@ def _usual_metric(config: configuration.Config) -> str:
     return "test_accuracy" if target.classes else "test_explained"
 
 
-def _tell(study: "StudyReport", folder: Path, counts: dict[str, int], has_parquet: bool) -> None:
+def _tell(study: "StudyReport", folder: Path, counts: dict[str, int]) -> None:
     from fedspd.report import grid_terminal
-    from fedspd.studies.sweep.tidy import LEFT_OUT
 
     for grid in study.told:
         out.print(grid_terminal(grid))
     for statement in study.page.privacy:
         out.print(f"\n{statement}", highlight=False, markup=False)
-    if not has_parquet:
-        out.print(f"\n{LEFT_OUT}", highlight=False, markup=False)
     before = f", {counts['kept']} of them from before" if counts["kept"] else ""
     out.print(
         f"\n{counts['runs']} runs{before}. Written to {folder}; open {folder / 'report.html'}",
@@ -134,14 +131,14 @@ def _tell(study: "StudyReport", folder: Path, counts: dict[str, int], has_parque
     )  # fmt: skip
 
 
-def _tell_json(study: "StudyReport", folder: Path, counts: dict[str, int], has_parquet: bool) -> None:
+def _tell_json(study: "StudyReport", folder: Path, counts: dict[str, int]) -> None:
     from fedspd.results import to_json
     from fedspd.studies.sweep.tidy import CSV_FILE, PARQUET_FILE
 
     (grid,) = study.grids.values()
     told = {
         "folder": str(folder), "privacy": study.page.privacy, **counts, "csv": str(folder / CSV_FILE),
-        "parquet": str(folder / PARQUET_FILE) if has_parquet else None, "note": grid.note,
+        "parquet": str(folder / PARQUET_FILE), "note": grid.note,
         "points": [dict(zip(grid.columns, row, strict=True)) for row in grid.rows],
     }  # fmt: skip
     print(to_json(told))

@@ -7,9 +7,10 @@ columns as the user declared them.
 import os
 import stat
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from glob import glob
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -124,25 +125,28 @@ def read_columns(
     most = sum(source.most for source in sources)
     numbers = {name: NumberCollector(most, markers) for name in numeric}
     texts = {name: TextCollector(most, markers, most_levels) for name in text}
-    rows, ends = 0, []
-    for source in sources:
-        places = _places(source, (*numeric, *text))
-        for count, cells in source.batches([places[name] for name in numeric], [places[name] for name in text]):
-            for name, collector in numbers.items():
-                collector.add(cells[places[name]], source.decimal)
-            for name, collector in texts.items():
-                collector.add(cells[places[name]])
-            rows += count
-        ends.append(rows)
-        if ends[-2:-1] == [rows] or not rows:
-            raise InputError(f"{source.path} must hold at least one record, got a header alone; add records.")
+    ends = tuple(accumulate(_collect(source, numbers, texts) for source in sources))
     return Columns(
-        rows,
+        ends[-1],
         {name: collector.finished() for name, collector in numbers.items()},
         {name: collector.finished() for name, collector in texts.items()},
         tuple(sources),
-        tuple(ends),
+        ends,
     )
+
+
+def _collect(source: Source, numbers: Mapping[str, NumberCollector], texts: Mapping[str, TextCollector]) -> int:
+    """Read one file; how many records it has."""
+    places, rows = _places(source, (*numbers, *texts)), 0
+    for count, cells in source.batches([places[name] for name in numbers], [places[name] for name in texts]):
+        for name, collector in numbers.items():
+            collector.add(cells[places[name]], source.decimal)
+        for name, collector in texts.items():
+            collector.add(cells[places[name]])
+        rows += count
+    if not rows:
+        raise InputError(f"{source.path} must hold at least one record, got a header alone; add records.")
+    return rows
 
 
 def open_files(paths: Paths, wanted: Collection[str], missing: Collection[str]) -> list[Source]:

@@ -7,7 +7,8 @@ from typing import Any
 from fedspd.errors import InputError
 
 ENDS = b"PAR1"  # the first and the last four bytes
-BATCH = 1 << 14
+BATCH = 1 << 14  # records
+BUFFER = 1 << 16  # bytes of each column at a time; without it, whole files are read ahead
 
 
 class Parquet:
@@ -35,7 +36,7 @@ class Parquet:
         types = {place: self._type(place, place in text) for place in sorted({*numeric, *text})}
         names = [self._schema.names[place] for place in types]
         try:
-            with pyarrow.parquet.ParquetFile(self.path) as file:
+            with pyarrow.parquet.ParquetFile(self.path, buffer_size=BUFFER, pre_buffer=False) as file:
                 for batch in file.iter_batches(BATCH, columns=names):
                     cells = {place: batch.column(self._schema.names[place]) for place in types}
                     yield batch.num_rows, {place: self._cast(place, cells[place], types[place]) for place in types}
@@ -47,7 +48,7 @@ class Parquet:
         import pyarrow.parquet
 
         found, start = {}, 0
-        with pyarrow.parquet.ParquetFile(self.path) as file:
+        with pyarrow.parquet.ParquetFile(self.path, buffer_size=BUFFER, pre_buffer=False) as file:
             for batch in file.iter_batches(BATCH):
                 for record in (one for one in records if start <= one < start + batch.num_rows):
                     cells = [str(column[record - start].as_py()) for column in batch.columns]

@@ -16,7 +16,7 @@ from fedspd.studies.sweep.charts import left_out, sweep_charts, sweep_figure
 from fedspd.studies.sweep.plan import Sweep
 from fedspd.studies.sweep.points import NOT_CHARGED, Point, points_grid, points_of
 from fedspd.studies.sweep.rows import COLUMNS, Row
-from fedspd.studies.sweep.tidy import PARQUET_FILE, write_csv, write_parquet
+from fedspd.studies.sweep.tidy import write_csv, write_parquet
 
 MOST_TOLD = 40  # points in the terminal
 FIGURE_FILE = "sweep.png"
@@ -48,8 +48,8 @@ def sweep_study(sweep: Sweep, rows: Sequence[Row], metric: str) -> StudyReport:
     return StudyReport(_page(sweep, points, metric, grid), told=(_told(sweep, grid),), grids={"points": grid})
 
 
-def save_sweep(study: StudyReport, sweep: Sweep, rows: Sequence[Row], metric: str, folder: Path) -> bool:
-    """All files of a finished sweep, each complete or not there; False where the Parquet file had to be left out."""
+def save_sweep(study: StudyReport, sweep: Sweep, rows: Sequence[Row], metric: str, folder: Path) -> None:
+    """All files of a finished sweep, each complete or not there."""
     staging = folder / f".{os.getpid()}"
     staging.mkdir()
     try:
@@ -58,13 +58,11 @@ def save_sweep(study: StudyReport, sweep: Sweep, rows: Sequence[Row], metric: st
         (staging / FIGURE_FILE).write_bytes(to_png(figure))
         kinds = {axis.name: type(axis.values[0]) for axis in sweep.axes} | {"seed": int} | COLUMNS
         write_csv(kinds, rows, staging)
-        has_parquet = write_parquet(kinds, rows, staging)
-        (folder / PARQUET_FILE).unlink(missing_ok=True)  # an earlier one may hold fewer rows
+        write_parquet(kinds, rows, staging)
         for path in staging.iterdir():
             path.replace(folder / path.name)
     finally:
         shutil.rmtree(staging)
-    return has_parquet
 
 
 def _page(sweep: Sweep, points: Sequence[Point], metric: str, grid: Grid) -> Page:

@@ -1,4 +1,4 @@
-"""One tidy table, a row per run: as CSV always, as Parquet where pyarrow is installed, with the same values."""
+"""One tidy table, a row per run: as CSV and as Parquet, with the same values."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 CSV_FILE, PARQUET_FILE = "table.csv", "table.parquet"
-LEFT_OUT = f"{PARQUET_FILE} was left out, since pyarrow is missing; install it with: pip install 'fedspd[sweep]'"
 
 
 def write_csv(kinds: Mapping[str, type], rows: Sequence[Mapping[str, Any]], folder: Path) -> None:
@@ -17,18 +16,15 @@ def write_csv(kinds: Mapping[str, type], rows: Sequence[Mapping[str, Any]], fold
         writer.writerows([_text(row[name]) for name in kinds] for row in rows)
 
 
-def write_parquet(kinds: Mapping[str, type], rows: Sequence[Mapping[str, Any]], folder: Path) -> bool:
-    """Every column with its type; what is missing is null. False where there is no pyarrow, and then no file."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        return False
+def write_parquet(kinds: Mapping[str, type], rows: Sequence[Mapping[str, Any]], folder: Path) -> None:
+    """Every column with its type; what is missing is null."""
+    import pyarrow
+    import pyarrow.parquet
+
     stored = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64(), str: pyarrow.string()}
     schema = pyarrow.schema([(name, stored[kind]) for name, kind in kinds.items()])
     columns = {name: [row[name] for row in rows] for name in kinds}
     pyarrow.parquet.write_table(pyarrow.table(columns, schema=schema), folder / PARQUET_FILE)
-    return True
 
 
 def _text(value: Any) -> str:
