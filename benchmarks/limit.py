@@ -135,7 +135,7 @@ def problem(participants: int, kind: Any) -> Simulation | None:
     simulation = many_clients(min(10 * participants, most), RECORDS, kind)
     return replace(
         simulation,
-        test=simulation.test.rows(np.arange(1)),
+        test=simulation.tested.rows(np.arange(1)),
         participants=participants,
         rounds=rounds(participants)[1],
         objective_every=0,

@@ -82,7 +82,7 @@ def plain_loop(simulation: Simulation) -> float:
 
     A yardstick for this machine's speed at this moment; it measures nothing but test accuracy.
     """
-    shards, algorithm, test = simulation.shards, simulation.algorithm, simulation.test
+    shards, algorithm, test = simulation.shards, simulation.algorithm, simulation.tested
     assert isinstance(algorithm, FedSPDPublished)
     rho, strength, rng = algorithm.penalty, 1e-4, np.random.default_rng(0)
     begin = time.perf_counter()

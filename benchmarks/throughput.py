@@ -59,7 +59,7 @@ def device_seconds(simulations: list[Simulation], repeats: int) -> tuple[float, 
         ]
         stacked = jax.device_put(jax.tree.map(lambda *arrays: np.stack(arrays), *lanes))
         tables = jax.device_put((first.shards.features.astype(np.float32), first.shards.labels))
-        test = jax.device_put((first.test.features.astype(np.float32)[None], first.test.labels[None]))
+        test = jax.device_put((first.tested.features.astype(np.float32)[None], first.tested.labels[None]))
         seconds = []
         for _ in range(1 + repeats):
             begin = time.perf_counter()

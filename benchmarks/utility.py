@@ -48,7 +48,7 @@ def main() -> None:
             aim = f" (goal {goal})" if goal is not None else ""
             cells.append(f"{mean.value:.2f} ± {mean.error:.2f}{aim}")
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
-    print(f"\nWithout privacy, l1 logistic regression by scikit-learn: {central()[0]:.2f}")
+    print(f"\nWithout privacy, l1 logistic regression by scikit-learn: {central().score:.2f}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from benchmarks.speed import papers_run
 def main() -> None:
     """Export both."""
     folder, simulation = Path(sys.argv[1]), papers_run()
-    shards, test = simulation.shards, simulation.test
+    shards, test = simulation.shards, simulation.tested
     paper = Workload(
         shards.features.astype(np.float32),
         shards.labels,

@@ -12,13 +12,14 @@ from fedspd.assemble import prepare_experiment
 from fedspd.data import AdultSettings, declare, finish, read_adult
 from fedspd.privacy.sensitivity import moment_sums
 from fedspd.typing import Query, Release
+from tests.support.tables import known
 
 DECLARED = declare(read_adult(AdultSettings(log_capital=True)))
 MOMENTS = Moments(DECLARED.numeric, DECLARED.categorical, floor=0.3)
 
 
 def test_declared_features_keep_to_their_public_ranges_on_both_tables() -> None:
-    for table in (DECLARED.train, DECLARED.test):
+    for table in (DECLARED.train, known(DECLARED.test)):
         numeric = table.features[:, DECLARED.numeric]
         assert numeric.min() >= -1
         assert numeric.max() <= 1
@@ -114,10 +115,13 @@ def test_without_levels_the_release_has_numeric_columns_only_and_less_sensitivit
 
 def test_a_run_remembers_the_moments_it_was_scaled_by_and_no_others() -> None:
     small = {"partition.clients": 10, "run.participants": 2, "run.rounds": 2, "metrics.criterion": False}
-    scaled = run("proved", small).scaling
-    assert {name: values.shape for name, values in scaled.items()} == {"mean": (81,), "deviation": (81,)}
-    assert (scaled["deviation"] >= 0.3).all()
-    assert run("proved", small | {"data.scaling": "min-max"}).scaling == {}
+    scaled, plain = (run("proved", small | changes).recipe for changes in ({}, {"data.scaling": "min-max"}))
+    assert scaled.mean is not None
+    assert scaled.deviation is not None
+    assert (scaled.mean.shape, scaled.deviation.shape) == ((81,), (81,))
+    assert (scaled.deviation >= 0.3).all()
+    np.testing.assert_array_equal(plain.mean, 0)
+    np.testing.assert_array_equal(plain.deviation, 1)
 
 
 @pytest.mark.parametrize("scaling", ["z-score", "none"])

@@ -70,7 +70,7 @@ def simulated(made: Federation) -> np.ndarray:
     agreed = agree(config, shards.holdings, features.shape[1], schema.target)
     simulation = Simulation(
         shards, Table(features, labels, (*schema.columns, "bias"), schema.target.classes), agreed.algorithm,
-        agreed.plan, config.algorithm.work.batch_size, config.run.participants, agreed.rounds, config.run.seed,
+        agreed.plan, config.algorithm.work.batch_size, config.participants, agreed.rounds, config.seed,
         lagrangian=False,
         same_participants=config.run.selection == "fixed",
     )  # fmt: skip

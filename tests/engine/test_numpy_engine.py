@@ -61,8 +61,8 @@ def test_recorded_objective_and_accuracy_are_those_of_the_server_model_after_the
             run.algorithm.objective, run.shards, np.arange(6), np.repeat(model[None], 6, axis=0)
         ).sum()
         assert outcome.history["objective"][round] == pytest.approx(direct, abs=1e-11)
-        predicted = np.argmax(run.test.features @ model, axis=1)
-        assert outcome.history["test_accuracy"][round] == np.mean(predicted == run.test.labels)
+        predicted = np.argmax(run.tested.features @ model, axis=1)
+        assert outcome.history["test_accuracy"][round] == np.mean(predicted == run.tested.labels)
 
 
 def test_the_average_for_the_criterion_repeats_the_last_value_of_a_client_that_sat_out() -> None:

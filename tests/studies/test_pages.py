@@ -15,7 +15,7 @@ from fedspd.config import changed, parse
 from fedspd.report import Measured, folders_page
 from fedspd.report.figures import draw, to_png
 from fedspd.report.page import Page
-from fedspd.studies.compare import Cell, Entry, comparison_study
+from fedspd.studies.compare import Cell, Central, Entry, comparison_study
 from fedspd.studies.compare.page import bytes_charts, epsilon_charts, leaderboard
 from fedspd.studies.folder import StudyReport, save_study
 from fedspd.studies.lineup import BY_RULE, OURS
@@ -27,7 +27,7 @@ from tests.studies.made import ROUNDS, SEEDS, entry, once, paper
 pytestmark = pytest.mark.slow
 
 NOT_CHARGED = "not charged"
-CENTRAL = (84.62, 0.3326)
+CENTRAL = Central(84.62, 0.3326, "l1 logistic regression", True)
 
 
 def entries() -> list[Entry]:
@@ -282,7 +282,7 @@ def test_the_leaderboard_shows_means_errors_bytes_rounds_and_what_was_chosen() -
 def test_all_records_together_stand_in_the_leaderboard_without_a_budget() -> None:
     last = board()[-1]
     assert last["epsilon"] is None
-    assert last["accuracy, %"].value == CENTRAL[0]
+    assert last["accuracy, %"].value == CENTRAL.score
 
 
 def test_accuracy_is_drawn_against_epsilon_for_every_private_method_beside_the_central_one() -> None:
@@ -298,7 +298,7 @@ def test_accuracy_is_drawn_against_epsilon_for_every_private_method_beside_the_c
 
 
 def test_accuracy_is_drawn_against_bytes_round_by_round_at_the_budget_nearest_to_1() -> None:
-    full, _ = bytes_charts(entries())
+    full, _ = bytes_charts(entries(), CENTRAL)
     assert "epsilon 1" in full.title
     own = next(series for series in full.series if series.name == OURS)
     np.testing.assert_allclose(own.x, 0.648 * np.arange(1, 6) / 5)

@@ -17,6 +17,7 @@ from fedspd.studies.jobs import keep, run_all, run_key
 from fedspd.studies.reproduce import load_studies
 from fedspd.studies.tuning import POINTS, PROTOCOL, SEEDS, trials, tune
 from tests.studies.made import STEEP, UNSTABLE, result, tiny
+from tests.support.tables import known
 
 GRIDS = {name: method.grid for name, method in METHODS.items()}
 SPLIT = {"data.split": "validation", "metrics.objective_every": 10**6}
@@ -81,7 +82,7 @@ def test_every_trial_of_every_method_can_be_built(method: str) -> None:
     assert found, "nothing tunes this method"
     for trial in (trials(found[0])[0], trials(found[0])[-1]):
         simulation = prepare_experiment(trial).simulation
-        assert len(simulation.test) == 6512
+        assert len(simulation.tested) == 6512
         assert len(simulation.shards.labels) == 26049
 
 
@@ -153,8 +154,8 @@ def test_a_proved_run_sees_the_records_of_its_split_and_no_others(split: str) ->
     assert sorted(np.asarray(simulation.shards.order)) == list(range(len(train)))
     np.testing.assert_array_equal(simulation.shards.features, finished(train.features)[simulation.shards.order])
     np.testing.assert_array_equal(simulation.shards.labels, train.labels[simulation.shards.order])
-    np.testing.assert_array_equal(simulation.test.features, finished(measured.features))
-    np.testing.assert_array_equal(simulation.test.labels, measured.labels)
+    np.testing.assert_array_equal(simulation.tested.features, finished(known(measured).features))
+    np.testing.assert_array_equal(simulation.tested.labels, known(measured).labels)
 
 
 @pytest.mark.parametrize("split", ["test", "validation"])
@@ -163,5 +164,5 @@ def test_a_published_run_sees_the_records_of_its_split_and_no_others(split: str)
     train, test = hold_out(train) if split == "validation" else (train, test)
     simulation = prepare_experiment(load("published", {"data.split": split, "data.scaling": "min-max"})).simulation
     np.testing.assert_array_equal(simulation.shards.features, train.features[simulation.shards.order])
-    np.testing.assert_array_equal(simulation.test.features, test.features)
-    np.testing.assert_array_equal(simulation.test.labels, test.labels)
+    np.testing.assert_array_equal(simulation.tested.features, known(test).features)
+    np.testing.assert_array_equal(simulation.tested.labels, known(test).labels)

@@ -47,6 +47,12 @@ class Simulation:
         return self.rounds if self.same_participants else self.rounds * self.participants / self.shards.clients
 
     @property
+    def tested(self) -> Table:
+        """What models are measured on, of a run that measures them."""
+        assert self.test is not None, "there is no test set"
+        return self.test
+
+    @property
     def matrix(self) -> tuple[int, int]:
         """Shape of the weights."""
         return self.shards.features.shape[1], self.algorithm.objective.loss.outputs

@@ -385,7 +385,7 @@ def test_a_run_leaves_the_folder_of_a_simulation_and_a_page_can_be_made_of_it(tm
     assert (found.summary.engine, found.summary.rounds, found.summary.clients) == ("sites", 3, 2)
     assert found.summary.run is not None, "unlike a simulation, it has a name"
     np.testing.assert_array_equal(found.history["epsilon_max"], made.run.history["epsilon_max"])
-    np.testing.assert_array_equal(read_model(tmp_path / "left")["mean"], made.run.scaling["mean"])
+    np.testing.assert_array_equal(read_model(tmp_path / "left")["mean"], made.run.recipe.mean)
     page = folders_page([tmp_path / "left"])
     assert page.title == "Run left"
     assert page.privacy[0].endswith("nothing else left a site.")

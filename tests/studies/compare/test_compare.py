@@ -12,12 +12,12 @@ from fedspd.config import Config, changed
 from fedspd.config.sections import SECTIONS, lacks
 from fedspd.errors import InputError
 from fedspd.privacy import ProvedPlan
-from fedspd.studies.compare import BUDGETS, DEALS, PARTICIPATION, Cell, cells, configuration, count_runs
+from fedspd.studies.compare import ADULT, BUDGETS, SHARES, Cell, cells, configuration, count_runs
 from fedspd.studies.lineup import BY_RULE, CLAIMED, EVERYBODY, OPEN, OURS, PRIVATE, company, first_try, fits, name_of
 from fedspd.studies.tuning import POINTS, SEEDS, trials
 
 LOCAL_STEPS = METHODS["dp-fedavg"].board_grid or ()
-SITUATIONS = [(deal, share) for deal in DEALS for share in PARTICIPATION]
+SITUATIONS = [(deal, share) for deal in ADULT.deals for share in SHARES]
 
 
 def flat(config: Config) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def test_the_line_up_is_every_method_there_is_and_ours_once_more_by_rule() -> No
 
 def test_every_method_meets_every_situation_that_is_for_it() -> None:
     found = cells()
-    assert (BUDGETS, list(DEALS), list(PARTICIPATION)) == (
+    assert (BUDGETS, list(ADULT.deals), list(SHARES)) == (
         (0.1, 0.5, 1.0, 3.0, 8.0), ["iid", "dirichlet", "occupation"], ["full", "20%"],
     )  # fmt: skip
     expected = {
@@ -82,7 +82,7 @@ def test_a_situation_is_not_for_who_needs_all_clients_or_batches_that_small_clie
     left_out = {(m, *situation) for m in EVERYBODY for situation in SITUATIONS if not fits(m, *situation)}
     full_only = {m for m in EVERYBODY if METHODS[name_of(m)].needs.everybody} | {"one shot"}
     iid_only = {"FedSPD-DP as published", "DP-SGD as published", "DP-FedAvg as published"}
-    assert left_out == {(m, deal, "20%") for m in full_only for deal in DEALS} | {
+    assert left_out == {(m, deal, "20%") for m in full_only for deal in ADULT.deals} | {
         (m, deal, share) for m in iid_only for deal, share in SITUATIONS if deal != "iid"
     }
 

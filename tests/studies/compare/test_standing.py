@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedspd.studies.compare import Cell, behind, comparison_study, standing
+from fedspd.studies.compare import Cell, Central, behind, comparison_study, standing
 from fedspd.studies.compare.page import behind_grid
 from fedspd.studies.lineup import BY_RULE, OURS
 from tests.studies.made import entry
@@ -86,7 +86,7 @@ def test_a_comparison_without_ours_says_so_and_nothing_of_duels(seeds: int) -> N
     rivals = [entry(Cell("iid", "20%", 1.0, method), [*[0.8, 0.81][:seeds]]) for method in ("DP-ADMM", "DP-SGD")]
     (told,) = standing(rivals, seeds)
     assert told == "FedSPD-DP is not among the methods that were compared, so there is no duel."
-    study = comparison_study(rivals, (84.0, 0.33), seeds)
+    study = comparison_study(rivals, Central(84.0, 0.33, "l1 logistic regression", True), seeds)
     shown = [grid.title for grid in (*study.told, *(grid for part in study.page.sections for grid in part.grids))]
     assert not [title for title in shown if OURS in title], "an empty list of defeats reads as victory"
     assert "behind" not in study.grids
