@@ -7,6 +7,7 @@ Released: the sums with noise. Claimed: proved, sensitivity `privacy.sensitivity
 """
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import sqrt
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from fedspd.privacy.sensitivity import moment_sums
 from fedspd.typing import Query, Release
 
+ROWS = 1 << 20  # summed up at a time, and as many more as a client has
 LARGEST_LEVEL_NOISE = 0.05  # on the share of records with a level; most levels are rarer than that
 LEVEL_DEVIATION = 0.5  # the largest a level can have: what is assumed when levels are not released
 
@@ -30,9 +32,18 @@ class Moments:
 
     def query(self, features: np.ndarray, offsets: np.ndarray) -> Query:
         """Sums over each client's rows of one flat table."""
+        # a million rows or so at a time, so that a large table is not copied twice
+        ends = [0, *np.searchsorted(offsets, np.arange(ROWS, offsets[-1], ROWS)), len(offsets) - 1]
+        parts = [
+            self._sums(features[offsets[begin] : offsets[end]], offsets[begin:end] - offsets[begin])
+            for begin, end in pairwise(dict.fromkeys(ends))
+        ]
+        return Query(np.concatenate(parts), np.zeros(len(offsets) - 1))
+
+    def _sums(self, features: np.ndarray, starts: np.ndarray) -> np.ndarray:
         numbers = features[:, self.numeric]
         terms = np.concatenate([features if self.levels else numbers, numbers**2], axis=1)
-        return Query(np.add.reduceat(terms, offsets[:-1], axis=0), np.zeros(len(offsets) - 1))
+        return np.add.reduceat(terms, starts, axis=0)
 
     @property
     def sensitivity(self) -> float:

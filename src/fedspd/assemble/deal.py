@@ -7,6 +7,7 @@ from typing import Any
 from fedspd.config import Config
 from fedspd.config.sections import Partition
 from fedspd.data import Shards, Table, hold_out, split
+from fedspd.data.scaling import LARGE
 from fedspd.engine import stream
 
 PARTITION_OPTIONS = ("alpha", "at_least", "shards_per_client", "column", "exponent")
@@ -19,10 +20,10 @@ def measured_on(config: Config, train: Table, test: Table | None) -> tuple[Table
 
 def deal(config: Config, train: Table) -> Shards:
     """The training records, handed out to clients."""
-    return _dealt(train, config.partition, deal_seed(config), config.problem.counts)
+    dealt = _dealt if train.features.nbytes > LARGE else _remembered
+    return dealt(train, config.partition, deal_seed(config), config.problem.counts)
 
 
-@lru_cache(maxsize=2)  # runs of a sweep that share a seed share the deal
 def _dealt(train: Table, partition: Partition, seed: int, counts: Any) -> Shards:
     options = {key: getattr(partition, key) for key in PARTITION_OPTIONS}
     shards = split(
@@ -33,6 +34,10 @@ def _dealt(train: Table, partition: Partition, seed: int, counts: Any) -> Shards
         **{key: value for key, value in options.items() if value is not None},
     )
     return replace(shards, counts=counts)
+
+
+_remembered = lru_cache(maxsize=2)(_dealt)
+"""Runs of a sweep that share a seed share the deal."""
 
 
 def deal_seed(config: Config) -> int:

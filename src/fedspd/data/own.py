@@ -8,6 +8,7 @@ import numpy as np
 from fedspd.data.cells import Texts
 from fedspd.data.dataset import CLIENT, Table
 from fedspd.data.files import Columns, files_of
+from fedspd.data.scaling import LARGE
 from fedspd.data.schema import Schema, read_schema
 from fedspd.data.tabular import Cells, read_declared, table_of
 from fedspd.errors import InputError
@@ -46,7 +47,10 @@ def read_own(settings: TableSettings) -> Cells:
         stamps = tuple((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in named)
     except OSError:
         stamps = ()  # what is wrong with a file is said by whoever opens it
-    return _read(settings, schema, stamps)
+    found = _remembered(settings, schema, stamps)
+    if found.train.features.nbytes > LARGE:
+        _remembered.cache_clear()
+    return found
 
 
 def own_schema(settings: TableSettings) -> Schema:
@@ -60,8 +64,8 @@ def own_schema(settings: TableSettings) -> Schema:
     return schema if settings.client is None else replace(schema, client=settings.client)
 
 
-@lru_cache(maxsize=2)  # the runs of a study share one table
-def _read(settings: TableSettings, schema: Schema, stamps: tuple[tuple[str, int, int], ...]) -> Cells:
+@lru_cache(maxsize=2)  # the runs of a study share one table, for as long as its files are what they were
+def _remembered(settings: TableSettings, schema: Schema, stamps: tuple[tuple[str, int, int], ...]) -> Cells:
     found = read_declared(settings.file, schema, *([] if schema.client is None else [schema.client]))
     train, test = table_of(found, schema, _clients(found, schema)), None
     if settings.test is not None:

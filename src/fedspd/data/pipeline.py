@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fedspd.data import scaling
 from fedspd.data.dataset import Table
 from fedspd.data.recipe import Recipe
+from fedspd.data.scaling import LARGE
 from fedspd.data.tabular import Cells, unit
 from fedspd.errors import InputError
 
@@ -66,9 +67,12 @@ class Declared:
     categorical: int  # number of blocks among the others
 
 
-@lru_cache(maxsize=4)
 def declare(cells: Cells) -> Declared:
     """Records under their public schema alone."""
+    return _declare(cells) if cells.train.features.nbytes > LARGE else _remembered(cells)
+
+
+def _declare(cells: Cells) -> Declared:
     schema = cells.schema
     train, test = (
         None if table is None else table.with_features(unit(table.features, schema))
@@ -76,3 +80,6 @@ def declare(cells: Cells) -> Declared:
     )
     assert train is not None
     return Declared(train, test, schema.numeric, schema.categorical)
+
+
+_remembered = lru_cache(maxsize=4)(_declare)

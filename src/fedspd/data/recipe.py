@@ -80,8 +80,12 @@ def finish(features: Matrix, mean: Vector, deviation: Vector, bias: float, row_n
     would shrink it.
     """
     check_bias(bias, row_norm)
-    rows = scaling.clip_rows(scaling.z_score(features, mean, deviation), float(np.sqrt(row_norm**2 - bias**2)))
-    return _with_bias(rows, bias)
+    longest = float(np.sqrt(row_norm**2 - bias**2))
+
+    def finished(rows: Matrix) -> Matrix:
+        return _with_bias(scaling.clip_rows(scaling.z_score(rows, mean, deviation), longest), bias)
+
+    return scaling.in_blocks(finished, features, features.shape[1] + (bias != 0))
 
 
 def _with_bias(rows: Matrix, bias: float) -> Matrix:

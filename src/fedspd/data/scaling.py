@@ -1,5 +1,7 @@
 """Scaling of feature columns, and the bound on the length of a record."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,6 +9,21 @@ from fedspd.errors import InputError
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
+
+
+BLOCK = 1 << 16  # rows that are scaled at a time
+LARGE = 1 << 30  # bytes of features from which on nothing is remembered that can be computed again
+
+
+def in_blocks(scale: Callable[[Matrix], Matrix], features: Matrix, width: int) -> Matrix:
+    """Rows scaled each by itself, a block at a time: of a large table there is never a second copy on the way."""
+    if len(features) <= BLOCK:
+        return scale(features)
+    scaled = np.empty((len(features), width))
+    for begin in range(0, len(features), BLOCK):
+        rows = slice(begin, begin + BLOCK)
+        scaled[rows] = scale(features[rows])
+    return scaled
 
 
 def moments(features: Matrix) -> tuple[Vector, Vector]:

@@ -103,8 +103,12 @@ def encode(cells: Mapping[str, np.ndarray], schema: Schema) -> Matrix:
 
 def unit(features: Matrix, schema: Schema) -> Matrix:
     """Features on their public ranges: numbers from [lower, upper] to [-1, 1], blocks as they are."""
-    scaled = scaling.min_max(features, schema.ranges[:, 0], schema.ranges[:, 1])
-    return np.where(schema.numeric, 2 * scaled - 1, scaled)
+
+    def on_ranges(rows: Matrix) -> Matrix:
+        scaled = scaling.min_max(rows, schema.ranges[:, 0], schema.ranges[:, 1])
+        return np.where(schema.numeric, 2 * scaled - 1, scaled)
+
+    return scaling.in_blocks(on_ranges, features, features.shape[1])
 
 
 def codes_of(texts: Texts, levels: tuple[str, ...]) -> np.ndarray:
