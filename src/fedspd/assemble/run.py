@@ -19,6 +19,7 @@ from fedspd.config import Config, changed
 from fedspd.data import Recipe
 from fedspd.engine import Outcome, convergence, simulate
 from fedspd.privacy.ledger import Ledger
+from fedspd.problem import loss_name
 from fedspd.results import Convergence, History, RunRecord, Summary, environment
 
 
@@ -50,7 +51,10 @@ class Run:
     def model(self) -> dict[str, np.ndarray]:
         """Weights, with the names of their rows and columns, and all that scoring new records needs."""
         named = {"columns": np.asarray(self.columns), "classes": np.asarray(self.classes, str)}
-        return {"weights": self.weights, "average": self.average, **named, **self.recipe.arrays()}
+        problem = self.config.problem
+        loss = {"loss": np.asarray(loss_name(problem.loss, self.recipe.schema.target))}
+        loss |= {"threshold": np.asarray(problem.threshold)}
+        return {"weights": self.weights, "average": self.average, **named, **loss, **self.recipe.arrays()}
 
 
 def run(

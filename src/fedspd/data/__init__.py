@@ -14,7 +14,7 @@ from fedspd.data.recipe import Recipe, check_bias, finish
 from fedspd.data.scaling import clip_rows
 from fedspd.data.schema import Schema, check_confirmed, parse_schema, read_schema, schema_text
 from fedspd.data.source import SOURCES, Source, read_adult
-from fedspd.data.tabular import Cells, read_table
+from fedspd.data.tabular import Cells, encode, read_table
 
 __all__ = [
     "KINDS",
@@ -37,6 +37,7 @@ __all__ = [
     "check_confirmed",
     "clip_rows",
     "declare",
+    "encode",
     "finish",
     "hold_out",
     "open_shards",

@@ -49,6 +49,22 @@ class Recipe:
         rows = _with_bias(features, self.bias)
         return rows if self.row_norm is None else scaling.clip_rows(rows, self.row_norm)
 
+    @property
+    def affine(self) -> tuple[Vector, Vector]:
+        """A factor and a shift for each feature: what a row is made of before it gets its bias and is shortened."""
+        lower, upper = self.schema.ranges.T
+        width, numeric = upper - lower, self.schema.numeric
+        by_base = {
+            "unit": (np.where(numeric, 2.0, 1.0) / width, np.where(numeric, -(upper + lower), -lower) / width),
+            "min-max": (1.0 / width, -lower / width),
+            "raw": (np.ones_like(width), np.zeros_like(width)),
+        }
+        factor, shift = by_base[self.base]
+        if self.mean is None or self.deviation is None:
+            return factor, shift
+        inverse = np.divide(1.0, self.deviation, out=np.zeros_like(self.deviation), where=self.deviation > 0)
+        return factor * inverse, (shift - self.mean) * inverse
+
     def prepared(self, table: Table) -> Table:
         """A table of encoded records, ready to train on or to be measured on."""
         return table.with_features(self.rows(table.features), self.columns)

@@ -5,7 +5,7 @@ Pure functions of arrays; this room knows no clients, no privacy and no rounds.
 
 from fedspd.problem.flipped import FlippedLabels
 from fedspd.problem.losses import Loss, Softmax, SquaredHinge
-from fedspd.problem.makers import LOSSES, Maker, make_loss
+from fedspd.problem.makers import LOSSES, Maker, loss_name, make_loss
 from fedspd.problem.minimize import GRADIENT_STEPS, LEFT, Minimum, check_exact, minimize, steps_enough
 from fedspd.problem.objective import Gradient, Objective
 from fedspd.problem.reference import reference_optimum
@@ -45,6 +45,7 @@ __all__ = [
     "Unregularized",
     "check_exact",
     "is_regression",
+    "loss_name",
     "make_loss",
     "make_regularizer",
     "minimize",

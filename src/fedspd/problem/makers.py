@@ -61,9 +61,14 @@ USUAL: dict[type, str] = {Classes: "softmax", Number: "least-squares", Count: "p
 """The loss of a target where none is named."""
 
 
+def loss_name(name: str | None, target: Target) -> str:
+    """The name in a configuration, or that of the usual loss for the target."""
+    return name or USUAL[type(target)]
+
+
 def make_loss(name: str | None, target: Target, threshold: float) -> Loss:
     """The loss a configuration names, or the usual one for the target; the threshold is huber's."""
-    loss = LOSSES[name or USUAL[type(target)]](target)
+    loss = LOSSES[loss_name(name, target)](target)
     return replace(loss, threshold=threshold) if name == "huber" and isinstance(loss, Huber) else loss
 
 

@@ -1,0 +1,112 @@
+"""Records in a frame or in columns, as rows that a linear model is multiplied with: a transformer of scikit-learn."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from fedspd.data import Categorical, Numeric, Recipe, encode
+from fedspd.data.cells import MISSING, number_of, stripped
+from fedspd.data.columns import Column
+from fedspd.errors import InputError
+
+
+class RecordEncoder(TransformerMixin, BaseEstimator):
+    """Applies what a run has declared and released about its columns. There is nothing to fit.
+
+    Args:
+        recipe: the arrays of a `fedspd.data.Recipe`.
+    """
+
+    def __init__(self, recipe: Mapping[str, np.ndarray]) -> None:
+        self.recipe = recipe
+
+    def fit(self, records: Any, y: Any = None) -> Self:
+        """Itself."""
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def transform(self, records: Any) -> np.ndarray:
+        """Rows of records: a frame of pandas or polars, or columns by their names; other columns are ignored.
+
+        Cells mean what they mean in a file: texts may stand for numbers, and what marks a missing value there does so
+        here, beside None and not-a-number.
+        """
+        recipe = Recipe.of(self.recipe)
+        schema = recipe.schema
+        markers = frozenset((*MISSING, *schema.missing_markers))
+        cells = {}
+        for column in schema.inputs:
+            entries = _entries(records, column)
+            cells[column.name] = (
+                _codes(entries, column, markers)
+                if isinstance(column, Categorical)
+                else _numbers(entries, column, markers, schema.most_unreadable)
+            )
+        return recipe.rows(encode(cells, schema))
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns of a row."""
+        return np.asarray(Recipe.of(self.recipe).columns, object)
+
+
+def _entries(records: Any, column: Column) -> np.ndarray:
+    try:
+        found = records[column.name]
+    except (KeyError, IndexError, TypeError, ValueError):  # and polars' own, which is no KeyError
+        found = None
+    except Exception as error:
+        if type(error).__name__ != "ColumnNotFoundError":
+            raise
+        found = None
+    if found is None:
+        raise InputError(
+            f"records must have the column {column.name!r}, as a frame or as a dict of columns, got none; add it."
+        )
+    if hasattr(found, "to_numpy"):
+        found = found.to_numpy()
+    return np.asarray(found)
+
+
+def _codes(entries: np.ndarray, column: Categorical, markers: frozenset[str]) -> np.ndarray:
+    places = {level: place for place, level in enumerate(column.levels) if level not in markers}
+    if entries.dtype.kind in "OUT":
+        return np.array([-1 if entry is None else places.get(stripped(str(entry)), -1) for entry in entries.tolist()])
+    known, where = np.unique(entries, return_inverse=True)
+    return np.array([places.get(_text(value), -1) for value in known.tolist()], int)[where]
+
+
+def _text(value: Any) -> str:
+    """As a file holds it: 3 for 3.0, true for True."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _numbers(entries: np.ndarray, column: Numeric, markers: frozenset[str], most: float) -> np.ndarray:
+    if entries.dtype.kind in "biuf":
+        values = entries.astype(float)
+    elif entries.dtype.kind in "OUT":
+        values = np.array([_number(entry, markers) for entry in entries.tolist()], float)
+    else:
+        raise InputError(f"column {column.name!r} must hold numbers, got dates or the like; turn them into numbers.")
+    unreadable = np.isinf(values)
+    if unreadable.sum() > most * len(values):
+        raise InputError(
+            f"column {column.name!r} must hold finite numbers, got something else in record "
+            f"{int(np.argmax(unreadable)) + 1}; correct it or leave it out."
+        )
+    return np.where(unreadable, np.nan, values)
+
+
+def _number(entry: Any, markers: frozenset[str]) -> float:
+    """Not a number where it is missing, infinite where it is unreadable."""
+    if isinstance(entry, str):
+        return number_of(entry, markers)
+    try:
+        return np.nan if entry is None else float(entry)
+    except (TypeError, ValueError):  # of pandas, that a value is missing
+        return np.nan if type(entry).__name__ in ("NAType", "NaTType") else np.inf
