@@ -99,6 +99,16 @@ class Numeric:
         """Ends of the bins in the column's own units."""
         return np.expm1(self._edges) if self.log_bins is not None else self._edges
 
+    @property
+    def thresholds(self) -> np.ndarray:
+        """The least value of each bin but the first, in the column's own units, to the last digit."""
+        found, edges = self.edges[1:-1], self._edges[1:-1]
+        while (below := self._scale(found) < edges).any():  # a logarithm and back may be some digits off
+            found = np.where(below, np.nextafter(found, np.inf), found)
+        while (inside := self._scale(np.nextafter(found, -np.inf)) >= edges).any():
+            found = np.where(inside, np.nextafter(found, -np.inf), found)
+        return found
+
     @cached_property
     def features(self) -> tuple[str, ...]:
         """Names of the features that this column becomes."""
@@ -137,10 +147,14 @@ def _spline(values: np.ndarray, lower: float, upper: float, count: int) -> np.nd
     """Uniform cubic B-splines: none is negative, and in every record they add up to one."""
     from scipy.interpolate import BSpline  # takes a while to import
 
-    inner = np.linspace(0.0, 1.0, count - DEGREE + 1)
-    knots = np.concatenate([np.zeros(DEGREE), inner, np.ones(DEGREE)])
     within = np.clip((values - lower) / (upper - lower), 0.0, 1.0)
-    return np.asarray(BSpline.design_matrix(within, knots, DEGREE).todense())
+    return np.asarray(BSpline.design_matrix(within, spline_knots(count), DEGREE).todense())
+
+
+def spline_knots(count: int) -> np.ndarray:
+    """Knots on [0, 1], those at the ends as often as so many functions need."""
+    inner = np.linspace(0.0, 1.0, count - DEGREE + 1)
+    return np.concatenate([np.zeros(DEGREE), inner, np.ones(DEGREE)])
 
 
 @dataclass(frozen=True)
