@@ -19,7 +19,7 @@ from fedspd.results import read_model
 from fedspd.target import Number, Target
 
 NEEDED = ("weights", "average", "loss", "threshold", "schema", "base", "bias")
-BLOCK = 1 << 14  # records that are encoded at a time: few enough to stay near the processor
+BLOCK = 1 << 11  # records that are encoded at a time: few enough to stay near the processor
 INTERCEPT = "(intercept)"
 
 
@@ -28,7 +28,7 @@ class Coefficient(NamedTuple):
 
     feature: str
     category: str  # the class; empty for a number or a count
-    value: float
+    coefficient: float
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedspd import config as configuration
-from fedspd.cli import data, deploy, methods, plan, privacy, report, run, studies, sweep
+from fedspd.cli import data, deploy, export, methods, plan, predict, privacy, report, run, studies, sweep
 from fedspd.config import describe
 from fedspd.errors import InputError
 
@@ -46,6 +46,8 @@ methods.register(app)
 studies.register(app)
 sweep.register(app)
 report.register(app)
+predict.register(app)
+export.register(app)
 data.register(app)
 deploy.register(app)
 

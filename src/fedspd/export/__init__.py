@@ -2,3 +2,7 @@
 
 Nothing is trained here. Libraries are loaded when a form is asked for.
 """
+
+from fedspd.export.forms import Exported, exported
+
+__all__ = ["Exported", "exported"]

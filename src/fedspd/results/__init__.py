@@ -1,7 +1,7 @@
 """What is left of a run: summary, history, folder, cache. Knows no data, no loss and no privacy formula."""
 
 from fedspd.results.cache import Cache, cache_folder, digest
-from fedspd.results.files import append_line, to_json, write_whole
+from fedspd.results.files import NewFile, append_line, to_json, write_whole
 from fedspd.results.history import COLUMNS, History
 from fedspd.results.mean import Mean, mean_over_seeds
 from fedspd.results.run_folder import RunFolder, RunRecord, environment, read_model, read_run, read_summary, write_run
@@ -16,6 +16,7 @@ __all__ = [
     "Convergence",
     "History",
     "Mean",
+    "NewFile",
     "Number",
     "RunFolder",
     "RunRecord",

@@ -5,8 +5,11 @@ import math
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from fedspd.errors import InputError
 
 
 def write_whole(path: Path, content: bytes, *, durable: bool = False, mode: int = 0o666) -> None:
@@ -37,6 +40,28 @@ def write_whole(path: Path, content: bytes, *, durable: bool = False, mode: int 
         raise
     if durable:
         sync_folder(place.parent)
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """Where a file will be written; refused at once if something is there already."""
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        folder = self.path.parent
+        try:
+            obstacle = "which is there already" if self.path.exists() or self.path.is_symlink() else None
+            if not obstacle and not (folder.is_dir() and os.access(folder, os.W_OK)):
+                obstacle = f"but {folder} is no folder that can be written to"
+        except (OSError, ValueError) as error:  # a value that is wrong: a zero in the name
+            obstacle = f"but: {getattr(error, 'strerror', None) or 'no name of a file'}"
+        if obstacle:
+            raise InputError(f"the output must be a new file, got {self.path}, {obstacle}; name another with --out.")
+
+    def write(self, content: bytes) -> None:
+        """All of it, or nothing."""
+        write_whole(self.path, content)
 
 
 def append_line(path: Path, line: bytes) -> None:
