@@ -73,8 +73,8 @@ def read_summary(folder: Path) -> Summary:
 
 
 def read_model(folder: Path) -> dict[str, np.ndarray]:
-    """The arrays of `model.npz`: weights, average, columns, classes, and scaling where it was released."""
-    with np.load(folder / MODEL, allow_pickle=False) as stored:
+    """The arrays of `model.npz`: weights, average, columns, classes, loss, and how records become rows."""
+    with (folder / MODEL).open("rb") as file, np.load(file, allow_pickle=False) as stored:
         return {name: stored[name] for name in stored.files}
 
 
