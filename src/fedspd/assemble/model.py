@@ -16,7 +16,7 @@ from fedspd.errors import InputError
 from fedspd.problem import LOSSES, Huber, LeastSquares, Loss, Poisson, Softmax, make_loss
 from fedspd.reading import nearest
 from fedspd.results import read_model
-from fedspd.target import Number, Target
+from fedspd.target import Classes, Number, Target
 
 NEEDED = ("weights", "average", "loss", "threshold", "schema", "base", "bias")
 BLOCK = 1 << 11  # records that are encoded at a time: few enough to stay near the processor
@@ -67,7 +67,9 @@ class Model:
         """In the target's own terms: names of classes, numbers within their bounds, expected counts."""
         predicted = np.asarray(self.loss.predict(scores))
         target = self.target
-        return np.asarray(target.classes)[predicted.astype(int)] if target.classes else target.values(predicted)
+        if isinstance(target, Classes):
+            return np.asarray(target.classes)[predicted.astype(int)]
+        return target.values(predicted)
 
     def coefficients(self) -> list[Coefficient]:
         """Per unit of every feature, as if no row were shortened; the intercept comes first.
@@ -101,8 +103,8 @@ def load_model(folder: str | Path, average: bool = False) -> Model:
     name = str(arrays["loss"])
     if name not in LOSSES:
         raise InputError(
-            f"the loss of the model in {folder} must be known, got {name!r}; {nearest(name, LOSSES)} One of your own is "
-            "made known by fedspd.assemble.register_loss."
+            f"the loss of the model in {folder} must be known, got {name!r}; {nearest(name, LOSSES)} One of your own "
+            "is made known by fedspd.assemble.register_loss."
         )
     try:
         recipe = Recipe.of(arrays)

@@ -38,10 +38,7 @@ def words(schema: Schema) -> tuple[str, ...]:
         for column in schema.inputs
     }
     products = (
-        f"{one} × {other}"
-        for product in schema.products
-        for one in own[product.first]
-        for other in own[product.second]
+        f"{one} × {other}" for product in schema.products for one in own[product.first] for other in own[product.second]
     )
     return (*(name for column in schema.inputs for name in own[column]), *products)
 

@@ -10,7 +10,7 @@ from fedspd.data import Categorical, Numeric
 from fedspd.data.cells import Texts
 from fedspd.data.files import Columns, Paths, read_columns
 from fedspd.data.quality import Quality, quality_of_numbers, quality_of_texts
-from fedspd.data.tabular import codes_of
+from fedspd.data.tabular import cells_of
 from fedspd.errors import InputError
 
 PREDICTION = "prediction"
@@ -44,20 +44,12 @@ class Predictions:
     def rows(self) -> Iterator[tuple]:
         """A row of cells for each record."""
         kept = [_words(self.found.texts[name]) for name in self.kept]
-        for block, scores in self.model.blocks(self._cells()):
+        for block, scores in self.model.blocks(cells_of(self.found, self.model.recipe.schema)):
             columns = [words[self.found.texts[name].codes[block]] for name, words in zip(self.kept, kept, strict=True)]
             columns.append(self.model.predictions(scores))
             probabilities = self.model.probabilities(scores)
             columns += [] if probabilities is None else [*probabilities.T]
             yield from zip(*(column.tolist() for column in columns), strict=True)
-
-    def _cells(self) -> dict[str, np.ndarray]:
-        return {
-            column.name: codes_of(self.found.texts[column.name], column.levels)
-            if isinstance(column, Categorical)
-            else self.found.numbers[column.name].values
-            for column in self.model.recipe.schema.inputs
-        }
 
 
 def predict_table(model: Model, paths: Paths, kept: Sequence[str] = ()) -> Predictions:

@@ -79,7 +79,7 @@ def _outputs(nodes: Nodes, model: Model, scores: str) -> list[onnx.ValueInfoProt
             _name(nodes, _above(nodes, scores, 0.0), classes)
         case LeastSquares() if classes:
             _name(nodes, _above(nodes, scores, 0.5), classes)
-        case (LeastSquares() | Huber()) if isinstance(target, Number):
+        case LeastSquares() | Huber() if isinstance(target, Number):
             half = (target.upper - target.lower) / 2
             moved = nodes.add("Add", nodes.add("Mul", _one(nodes, scores), half), target.lower + half)
             nodes.add("Max", nodes.add("Min", moved, target.upper), target.lower, output=PREDICTION)

@@ -61,7 +61,7 @@ def _linear(model: Model) -> Any:
             return _classifier(LinearSVC(), weights, 0.0, classes)
         case LeastSquares() if classes:
             return _classifier(SGDClassifier(loss="squared_error"), weights, -0.5, classes)
-        case (LeastSquares() | Huber()) if isinstance(model.target, Number):
+        case LeastSquares() | Huber() if isinstance(model.target, Number):
             lower, upper = model.target.lower, model.target.upper
             half = (upper - lower) / 2
             return WithinBounds(_regressor(LinearRegression(), half * weights, lower + half), lower, upper)
