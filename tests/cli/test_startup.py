@@ -5,11 +5,12 @@ import sys
 
 import pytest
 
-HEAVY = ("dp_accounting", "jax", "matplotlib", "pandas", "pyarrow", "scipy", "sklearn")
+HEAVY = ("dp_accounting", "jax", "matplotlib", "onnx", "pandas", "pyarrow", "scipy", "sklearn")
 STARTS = {
     "the package": "import fedspd",
     "the command": "import fedspd.cli",
     "what a command prints with": "import fedspd.cli, fedspd.report",
+    "a model": "import fedspd.assemble.prediction, fedspd.export",
     "the published run": "import fedspd; fedspd.run('published', {'run.rounds': 2, 'metrics.criterion': False})",
 }
 
