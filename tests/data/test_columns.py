@@ -191,3 +191,20 @@ def test_levels_that_cannot_be_are_refused_with_their_column(keys: dict, message
 def test_a_schema_that_cannot_be_is_refused_in_a_sentence(changes: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):
         parse_schema(COLUMNS | changes)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        Numeric("x", 0.0, 99.0, 0.0, log_bins=4),
+        Numeric("x", 0.0, 1e300, 0.0, log_bins=7),
+        Numeric("x", -1.0, 0.7, 0.0, bins=10),
+    ],
+    ids=["logarithms", "very long", "plain"],
+)
+def test_a_bin_begins_at_its_threshold_to_the_last_digit(column: Numeric) -> None:
+    at, below = column.thresholds, np.nextafter(column.thresholds, -np.inf)
+    for values, first in ((at, 1), (below, 0)):
+        features = np.zeros((len(values), len(column.features)))
+        column.write(values, features)
+        assert features.argmax(axis=1).tolist() == [first + number for number in range(len(values))]

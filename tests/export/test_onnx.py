@@ -1,15 +1,17 @@
 """An exported graph says what the model says, in a runtime that knows nothing of fedspd."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
 
+from fedspd import InputError
 from fedspd.assemble.model import Model
 from fedspd.data import encode
 from fedspd.export.onnx_model import to_onnx
-from tests.support.models import BASES, KINDS, made_cells, made_columns, made_model
+from tests.support.models import AGE, BASES, KINDS, made_cells, made_columns, made_model
 
 CELLS = made_cells(3000)
 COLUMNS = made_columns(CELLS)
@@ -52,3 +54,11 @@ def test_a_graph_takes_one_record_and_a_number_without_end_as_missing() -> None:
     found, expected = (told_by_a_runtime(model, columns)["prediction"] for columns in (endless, missing))
     assert found.shape == (1,)
     assert found == expected
+
+
+def test_a_column_that_is_called_like_an_output_is_refused() -> None:
+    model = made_model()
+    schema = replace(model.recipe.schema, inputs=(replace(AGE, name="prediction"),), products=())
+    recipe = replace(model.recipe, schema=schema, mean=np.zeros(1), deviation=np.ones(1))
+    with pytest.raises(InputError, match="must not be called like its outputs, got a column 'prediction'"):
+        to_onnx(replace(model, recipe=recipe, weights=np.zeros((2, 2))))

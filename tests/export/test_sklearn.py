@@ -65,8 +65,9 @@ def test_texts_that_stand_for_numbers_and_missing_values_of_pandas_are_read_as_i
     expected = encoder.transform({**one, "age": np.array([40.0, np.nan, np.nan]), "sex": ["F", None, "M"]})
     texts = {**one, "age": [" 40 ", "n/a", None], "sex": ["F ", None, " M"]}
     np.testing.assert_array_equal(encoder.transform(texts), expected)
-    frame = pd.DataFrame(one).assign(age=pd.array([40, None, None], "Int64"), sex=["F", None, "M"])
-    np.testing.assert_array_equal(encoder.transform(frame), expected)
+    for sex in (["F", None, "M"], pd.array(["F", None, "M"], "string"), pd.Categorical(["F", None, "M"])):
+        frame = pd.DataFrame(one).assign(age=pd.array([40, None, None], "Int64"), sex=sex)
+        np.testing.assert_array_equal(encoder.transform(frame), expected)
 
 
 def test_levels_may_be_numbers_in_a_frame() -> None:
@@ -74,6 +75,11 @@ def test_levels_may_be_numbers_in_a_frame() -> None:
     encoder = RecordEncoder(Recipe(schema, "raw", None, None, 0.0, None).arrays())
     numbers = encoder.transform({"grade": np.array([2.0, 1.0, np.nan])})
     assert numbers.tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+    assert encoder.transform({"grade": np.array([2, None, pd.NA], object)}).tolist() == [
+        [0, 1, 0],
+        [0, 0, 0],
+        [0, 0, 0],
+    ]
     assert encoder.transform({"grade": np.array([True, False])}).tolist() == [[0, 0, 1], [0, 0, 0]]
 
 

@@ -74,16 +74,21 @@ def _entries(records: Any, column: Column) -> np.ndarray:
 def _codes(entries: np.ndarray, column: Categorical, markers: frozenset[str]) -> np.ndarray:
     places = {level: place for place, level in enumerate(column.levels) if level not in markers}
     if entries.dtype.kind in "OUT":
-        return np.array([-1 if entry is None else places.get(stripped(str(entry)), -1) for entry in entries.tolist()])
+        return np.array([_place(entry, places) for entry in entries.tolist()], int)
     known, where = np.unique(entries, return_inverse=True)
-    return np.array([places.get(_text(value), -1) for value in known.tolist()], int)[where]
+    return np.array([_place(value, places) for value in known.tolist()], int)[where]
 
 
-def _text(value: Any) -> str:
-    """As a file holds it: 3 for 3.0, true for True."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+def _place(entry: Any, places: Mapping[str, int]) -> int:
+    """Of a level that may be a number in a frame: 3.0 is found as 3 too, and True as true."""
+    if isinstance(entry, str):
+        return places.get(stripped(entry), -1)
+    if isinstance(entry, float) and np.isnan(entry):
+        return -1
+    text = str(entry).lower() if isinstance(entry, bool) else str(entry)
+    if text not in places and isinstance(entry, float) and entry.is_integer():
+        text = str(int(entry))
+    return places.get(text, -1)
 
 
 def _numbers(entries: np.ndarray, column: Numeric, markers: frozenset[str], most: float) -> np.ndarray:

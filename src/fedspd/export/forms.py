@@ -48,12 +48,17 @@ def _csv(model: Model) -> Exported:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow("class" if name == "category" else name for name in Coefficient._fields)
     writer.writerows(model.coefficients())
-    row_norm = model.recipe.row_norm
-    note = (
-        "Coefficients alone are not the whole model: fedspd shortens scaled rows that are longer than "
-        f"{row_norm:g} before it multiplies. Predictions for those differ."
-    )
-    return Exported(text.getvalue().encode(), [] if row_norm is None else [note])
+    return Exported(text.getvalue().encode(), _left_out(model.recipe.row_norm))
+
+
+def _left_out(row_norm: float | None) -> list[str]:
+    """What coefficients cannot say."""
+    if row_norm is None:
+        return []
+    return [
+        f"Coefficients alone are not the whole model: fedspd shortens scaled rows that are longer than {row_norm:g} before "
+        "it multiplies. Predictions for those differ."
+    ]
 
 
 FORMS: dict[str, Callable[[Model], Exported]] = {"sklearn": _sklearn, "onnx": _onnx, "csv": _csv}

@@ -10,13 +10,13 @@ from fedspd.data.schema import Schema
 from fedspd.export.onnx_nodes import Nodes
 
 
-def encoded(nodes: Nodes, schema: Schema, inputs: dict[str, str]) -> str:
-    """The features of all columns, from the names of the graph's inputs."""
+def encoded(nodes: Nodes, schema: Schema) -> str:
+    """The features of all columns, which are inputs of the graph by their names."""
     markers = frozenset((*MISSING, *schema.missing_markers))
     known = {
-        column: _levels(nodes, inputs[column.name], column, markers)
+        column: _levels(nodes, column.name, column, markers)
         if isinstance(column, Categorical)
-        else _number(nodes, inputs[column.name], column)
+        else _number(nodes, column.name, column)
         for column in schema.inputs
     }
     products = [_product(nodes, known, product) for product in schema.products]

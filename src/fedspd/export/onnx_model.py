@@ -5,7 +5,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from fedspd.assemble.model import Model
-from fedspd.data import Categorical, Recipe
+from fedspd.data import Categorical
 from fedspd.errors import InputError
 from fedspd.export.onnx_columns import encoded
 from fedspd.export.onnx_nodes import Nodes
@@ -24,10 +24,13 @@ def to_onnx(model: Model) -> onnx.ModelProto:
     string, without spaces around it.
     """
     nodes, schema = Nodes(), model.recipe.schema
-    inputs = {column.name: f"column {column.name}" for column in schema.inputs}
-    for column in schema.inputs:  # so that a column may be called like an output
-        nodes.add("Identity", column.name, output=inputs[column.name])
-    outputs = _outputs(nodes, model, _scores(nodes, model, encoded(nodes, schema, inputs)))
+    for column in schema.inputs:
+        if column.name in (PREDICTION, PROBABILITIES):
+            raise InputError(
+                f"inputs of an ONNX graph must not be called like its outputs, got a column {column.name!r}; export to "
+                "sklearn."
+            )
+    outputs = _outputs(nodes, model, _scores(nodes, model, encoded(nodes, schema)))
     graph = helper.make_graph(
         nodes.nodes, "fedspd",
         [
@@ -55,13 +58,13 @@ def _scores(nodes: Nodes, model: Model, features: str) -> str:
     if recipe.row_norm is None:
         return nodes.add("Add", nodes.add("MatMul", rows, own), bias)
     if recipe.base == "unit":  # a bias is set apart from the bound
-        factor = _shortening(nodes, rows, recipe, 0.0, float(np.sqrt(recipe.row_norm**2 - recipe.bias**2)))
+        factor = _shortening(nodes, rows, 0.0, float(np.sqrt(recipe.row_norm**2 - recipe.bias**2)))
         return nodes.add("Add", nodes.add("MatMul", nodes.add("Mul", rows, factor), own), bias)
-    factor = _shortening(nodes, rows, recipe, recipe.bias, recipe.row_norm)
+    factor = _shortening(nodes, rows, recipe.bias, recipe.row_norm)
     return nodes.add("Mul", nodes.add("Add", nodes.add("MatMul", rows, own), bias), factor)
 
 
-def _shortening(nodes: Nodes, rows: str, recipe: Recipe, bias: float, norm: float) -> str:
+def _shortening(nodes: Nodes, rows: str, bias: float, norm: float) -> str:
     squares = nodes.add("ReduceSum", nodes.add("Mul", rows, rows), np.array([1]))
     lengths = nodes.add("Sqrt", nodes.add("Add", squares, bias**2))
     return nodes.add("Div", norm, nodes.add("Max", lengths, norm))

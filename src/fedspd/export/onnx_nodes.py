@@ -6,6 +6,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+OWN = "fedspd: "  # begins names that no column is likely to have
+
 
 class Nodes:
     """Collects nodes; every function takes names of values, or arrays, and gives the name of a new value."""
@@ -19,14 +21,14 @@ class Nodes:
         array = np.asarray(value)
         array = array.astype(np.int64) if array.dtype.kind == "i" else array
         array = array.astype(object) if array.dtype.kind == "U" else array
-        name = f"constant {len(self.constants)}"
+        name = f"{OWN}constant {len(self.constants)}"
         self.constants.append(numpy_helper.from_array(array, name))
         return name
 
     def add(self, operator: str, *inputs: Any, output: str | None = None, **attributes: Any) -> str:
         """A node of one output."""
         names = [one if isinstance(one, str) else self.constant(one) for one in inputs]
-        output = output or f"value {len(self.nodes)}"
+        output = output or f"{OWN}value {len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, names, [output], **attributes))
         return output
 
