@@ -56,8 +56,8 @@ def _left_out(row_norm: float | None) -> list[str]:
     if row_norm is None:
         return []
     return [
-        f"Coefficients alone are not the whole model: fedspd shortens scaled rows that are longer than {row_norm:g} before "
-        "it multiplies. Predictions for those differ."
+        "Coefficients alone are not the whole model: fedspd shortens scaled rows that are longer than "
+        f"{row_norm:g} before it multiplies. Predictions for those differ."
     ]
 
 

@@ -76,7 +76,8 @@ def _linear(model: Model) -> Any:
 
 def _classifier(estimator: Any, weights: Matrix, intercept: float, classes: tuple[str, ...]) -> Any:
     # Fitted to nothing, so that it has all that a fitted one of its version has; then it gets its numbers.
-    estimator.fit(np.zeros((len(classes), len(weights))), np.arange(len(classes)))
+    labels = np.repeat(np.arange(len(classes)), 3)  # with one of each it would warn that they look like numbers
+    estimator.fit(np.zeros((len(labels), len(weights))), labels)
     estimator.coef_, estimator.intercept_ = weights.T.copy(), np.full(weights.shape[1], intercept)
     estimator.classes_ = np.asarray(classes)
     return estimator

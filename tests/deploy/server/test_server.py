@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Error, Message, RecordDict
 
+from fedspd.assemble.model import load_model
 from fedspd.deploy.protocol import wire
 from fedspd.deploy.protocol.identity import read_identity
 from fedspd.deploy.protocol.messages import Closed, Present, Refused, signed_presence
@@ -17,7 +18,7 @@ from fedspd.deploy.server.run import Server
 from fedspd.deploy.site import client as client_module
 from fedspd.errors import InputError
 from fedspd.report import folders_page, save_run
-from fedspd.results import read_model, read_run
+from fedspd.results import read_run
 from tests.support.deploy.loopback import honest
 from tests.support.deploy.sites import Federation, federation, measure, play
 from tests.support.deploy.twists import Change, in_round, lost, mean_of_totals, replies_made, with_reply
@@ -385,7 +386,10 @@ def test_a_run_leaves_the_folder_of_a_simulation_and_a_page_can_be_made_of_it(tm
     assert (found.summary.engine, found.summary.rounds, found.summary.clients) == ("sites", 3, 2)
     assert found.summary.run is not None, "unlike a simulation, it has a name"
     np.testing.assert_array_equal(found.history["epsilon_max"], made.run.history["epsilon_max"])
-    np.testing.assert_array_equal(read_model(tmp_path / "left")["mean"], made.run.recipe.mean)
+    model = load_model(tmp_path / "left")
+    encoded = model.recipe.schema.ranges.T  # two records, of lowest and of highest values
+    expected = made.run.recipe.rows(encoded) @ made.run.weights
+    np.testing.assert_array_equal(model.scores(encoded), expected)
     page = folders_page([tmp_path / "left"])
     assert page.title == "Run left"
     assert page.privacy[0].endswith("nothing else left a site.")
