@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from fedspd.algorithms import METHODS
 from fedspd.config import load, parse, parse_override, presets
 from fedspd.config.describing import describe
-from fedspd.config.sections import SECTIONS, Config
+from fedspd.config.sections import SECTIONS, Config, declared_keys
+from fedspd.data import SOURCES
 from fedspd.errors import InputError
 
 
@@ -71,7 +72,7 @@ def test_a_config_written_as_toml_and_read_back_is_the_same(values: dict[str, di
 
 def test_nothing_given_means_the_defaults() -> None:
     assert parse({}) == Config()
-    assert parse({"run": {}}).run.participants == 20
+    assert parse({"run": {}}).participants == 100
 
 
 def test_there_are_presets_and_every_one_parses() -> None:
@@ -96,9 +97,10 @@ def test_the_description_names_every_key_once_with_its_default_and_a_meaning() -
     rows = {name: (default, meaning) for name, default, meaning in describe()}
     known = {f"{section}.{key.name}" for section, key in keys_of(Config()) if section != "algorithm"}
     of_methods = {f"algorithm.{key}" for method in METHODS.values() for key in method.keys}
-    assert set(rows) == known | of_methods | {"algorithm.name"}
+    of_sources = {f"data.{key}" for source in SOURCES.values() for key in declared_keys(source.settings)}
+    assert set(rows) == known | of_methods | of_sources | {"algorithm.name"}
     assert len({(name, meaning) for name, _, meaning in describe()}) == len(describe())
-    assert rows["run.participants"] == ("20", "clients per round, K")
+    assert rows["run.participants"] == ("", "clients per round, K; absent: all")
     assert rows["data.row_norm"][0] == ""
     assert "share | full" in rows["problem.per_client"][1]
     assert all(meaning for _, meaning in rows.values())

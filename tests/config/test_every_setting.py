@@ -37,7 +37,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "problem.strength": (0.7,),
     "problem.counts": ("records",),
     "problem.ratio": (0.9,),
-    "problem.per_client": ("full",),
+    "problem.per_client": ("full", "share"),
     "privacy.epsilon": (2.0,),
     "privacy.budget": ("round",),
     "privacy.delta": (1e-7,),

@@ -31,7 +31,14 @@ ADULT, _ = load()
 
 
 def test_the_options_above_cover_every_way() -> None:
-    assert OPTIONS.keys() == KINDS.keys()
+    assert {*OPTIONS, "own"} == KINDS.keys(), "whose clients are not dealt"
+
+
+def test_clients_of_their_own_keep_their_records() -> None:
+    own = Category(np.array([2, 0, 2, 1]), ("a", "b", "c"))
+    whole = Table(np.arange(4.0)[:, None], np.zeros(4, int), ("row",), ("no", "yes"), {"client": own})
+    shards = split(whole, "own", 3, np.random.default_rng(0))
+    assert [shards.shard(client)[0].ravel().tolist() for client in range(3)] == [[1], [3], [0, 2]]
 
 
 @pytest.mark.parametrize("kind", OPTIONS)

@@ -117,7 +117,7 @@ class Numeric:
         if self.spline is not None:
             return tuple(f"{self.name} spline {number}" for number in range(1, self.spline + 1))
         own = [f"{self.name} missing"] * (self.missing is None) + [f"{self.name} zero"] * self.zero
-        ends = [f"{end:.6g}" for end in self.edges]
+        ends = _told_apart(self.edges)
         return (*own, *(f"{self.name} {low} to {high}" for low, high in pairwise(ends)))
 
     def write(self, cells: np.ndarray, features: np.ndarray) -> None:
@@ -141,6 +141,15 @@ class Numeric:
         if self.zero:
             inner = np.where(values == 0.0, own - 1, inner)
         return np.where(absent, 0, inner) if self.missing is None else inner
+
+
+def _told_apart(edges: np.ndarray) -> list[str]:
+    """Edges of bins in as few digits as tell them apart."""
+    for digits in range(6, 17):
+        texts = [f"{edge:.{digits}g}" for edge in edges]
+        if len({*texts}) == len(texts):
+            return texts
+    return [repr(edge) for edge in edges.tolist()]
 
 
 def _spline(values: np.ndarray, lower: float, upper: float, count: int) -> np.ndarray:

@@ -1,7 +1,9 @@
 """A user's own table as a source: its files, its schema, whose record each is, and what models are measured on."""
 
+import hashlib
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
@@ -13,6 +15,9 @@ from fedspd.data.schema import Schema, read_schema
 from fedspd.data.tabular import Cells, read_declared, table_of
 from fedspd.errors import InputError
 from fedspd.reading import setting
+
+Stamps = tuple[tuple[str, int, int], ...]
+"""Files, when they were last changed, and how long they are."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +46,33 @@ def read_own(settings: TableSettings) -> Cells:
         raise InputError(
             "models are measured on data.test or on data.test_share of the records, got both; leave one out."
         )
-    schema = own_schema(settings)
-    named = [*files_of(settings.file), *([] if settings.test is None else files_of(settings.test))]
-    try:
-        stamps = tuple((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in named)
-    except OSError:
-        stamps = ()  # what is wrong with a file is said by whoever opens it
-    found = _remembered(settings, schema, stamps)
+    found = _remembered(settings, own_schema(settings), _stamps(settings))
     if found.train.features.nbytes > LARGE:
         _remembered.cache_clear()
     return found
+
+
+def own_content(settings: TableSettings) -> bytes:
+    """A digest of all that a table's files hold, for whoever remembers what was computed from them."""
+    return _content(Path(settings.schema), _stamps(settings))
+
+
+@lru_cache(maxsize=4)
+def _content(schema: Path, stamps: Stamps) -> bytes:
+    total = hashlib.blake2b(schema.read_bytes(), digest_size=16)
+    for path, _, size in stamps:
+        with open(path, "rb") as file:
+            total.update(f"{path} {size} ".encode() + hashlib.file_digest(file, "blake2b").digest())
+    return total.digest()
+
+
+def _stamps(settings: TableSettings) -> Stamps:
+    """The files of a table with when they were last changed."""
+    named = [*files_of(settings.file), *([] if settings.test is None else files_of(settings.test))]
+    try:
+        return tuple((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in named)
+    except OSError:
+        return ()  # what is wrong with a file is said by whoever opens it
 
 
 def own_schema(settings: TableSettings) -> Schema:
@@ -65,7 +87,7 @@ def own_schema(settings: TableSettings) -> Schema:
 
 
 @lru_cache(maxsize=2)  # the runs of a study share one table, for as long as its files are what they were
-def _remembered(settings: TableSettings, schema: Schema, stamps: tuple[tuple[str, int, int], ...]) -> Cells:
+def _remembered(settings: TableSettings, schema: Schema, stamps: Stamps) -> Cells:
     found = read_declared(settings.file, schema, *([] if schema.client is None else [schema.client]))
     train, test = table_of(found, schema, _clients(found, schema)), None
     if settings.test is not None:

@@ -15,7 +15,7 @@ from fedspd.data.adult import AdultSettings, adult_schema, load
 from fedspd.data.cells import Numbers, Texts
 from fedspd.data.dataset import Table
 from fedspd.data.files import Columns
-from fedspd.data.own import TableSettings, own_schema, read_own
+from fedspd.data.own import TableSettings, own_content, own_schema, read_own
 from fedspd.data.schema import Schema, read_schema
 from fedspd.data.tabular import Cells, table_of
 
@@ -26,6 +26,7 @@ class Source(NamedTuple):
     settings: type  # a frozen dataclass of its own settings
     read: Callable[[Any], Cells]
     schema: Callable[[Any], Schema]  # without a look at the records
+    content: Callable[[Any], bytes] = lambda settings: b""  # of files outside of the package, what tells them apart
 
 
 @dataclass(frozen=True)
@@ -83,5 +84,5 @@ def _texts(values: np.ndarray) -> Texts:
 SOURCES: Mapping[str, Source] = {
     "adult": Source(AdultSettings, read_adult, _adult_schema),
     **{name: Source(NoSettings, partial(read_from_box, name), partial(schema_in_box, name)) for name in boxed.NAMES},
-    "table": Source(TableSettings, read_own, own_schema),
+    "table": Source(TableSettings, read_own, own_schema, own_content),
 }

@@ -13,6 +13,7 @@ import numpy as np
 from fedspd.assemble.extensions import source_of_brought
 from fedspd.assemble.many import run_many
 from fedspd.config import Config
+from fedspd.data import SOURCES
 from fedspd.results import COLUMNS, Cache, History, Summary, digest, from_dict, to_json
 
 RUNS = Cache("runs")
@@ -27,6 +28,7 @@ ROOMS = (
     "problem",
     "reading.py",
     "results",
+    "target.py",
     "typing.py",
 )
 
@@ -86,8 +88,9 @@ def _read(key: str) -> Result | None:
 
 
 def run_key(config: Config) -> str:
-    """Of every setting and of the program: a changed method never finds an old result."""
-    return digest(program_digest().encode(), repr(config).encode())
+    """Of every setting, of the program and of a user's table: a changed method or file never finds an old result."""
+    data = config.data
+    return digest(program_digest().encode(), repr(config).encode(), SOURCES[data.name].content(data.source))
 
 
 def program_digest() -> str:
@@ -101,4 +104,4 @@ def _package_digest() -> str:
     found = [
         file for room in ROOMS for file in ([root / room] if (root / room).is_file() else (root / room).rglob("*.*"))
     ]
-    return digest(*(file.read_bytes() for file in sorted(found) if file.suffix in (".py", ".xz")))
+    return digest(*(file.read_bytes() for file in sorted(found) if file.suffix in (".py", ".toml", ".xz")))

@@ -217,4 +217,4 @@ def test_a_site_whose_file_is_gone_says_only_that_its_log_says_why(tmp_path: Pat
     for request in (Hello(2, "nonce"), ask(terms)):
         assert made.tell(0, request) == Refused("the site could not answer; its log says why.", final=False)
     assert made.charges() == 0
-    assert "ERROR could not answer train.play: expected a table in CSV, got" in made.log()
+    assert "ERROR could not answer train.play: expected a table, got" in made.log()

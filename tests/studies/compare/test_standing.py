@@ -107,4 +107,4 @@ def test_with_one_seed_nothing_is_said_to_be_within_one_standard_error() -> None
 
 
 def test_what_diverged_has_no_accuracy() -> None:
-    np.testing.assert_array_equal(duel([None, 0.8], [0.5])[0].accuracy, [nan, 80.0])
+    np.testing.assert_array_equal(duel([None, 0.8], [0.5])[0].score, [nan, 80.0])

@@ -73,8 +73,9 @@ def test_every_curve_has_100_rounds_of_100_clients_at_delta_1e_4_and_the_objecti
     for name, config in everything().items():
         assert (config.run.rounds, config.partition.clients, config.partition.kind) == (100, 100, "iid"), name
         assert config.privacy.delta == 1e-4, name
-        problem = config.problem
-        assert (problem.regularizer, problem.strength, problem.counts) == ("l1", 0.01, "clients"), name
+        problem, sums = config.problem, {"share": 1, "full": 100}
+        assert (problem.regularizer, problem.counts) == ("l1", "clients"), name
+        assert problem.strength * sums[problem.per_client] == pytest.approx(0.01, rel=1e-15), name
         assert config.metrics.objective_every == 1, f"{name}: the verdict needs the objective after every round"
 
 
