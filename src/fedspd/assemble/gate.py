@@ -46,7 +46,12 @@ class LedgerGate:
 
 
 def open_gate(
-    ledger: Ledger, plan: ProvedPlan, config: Config, shards: Shards, own: tuple[str, tuple[str, ...]] | None = None
+    ledger: Ledger,
+    plan: ProvedPlan,
+    config: Config,
+    shards: Shards,
+    own: tuple[str, tuple[str, ...]] | None = None,
+    epsilon: float | None = None,
 ) -> LedgerGate:
     """Enter every client with its budget and its plan.
 
@@ -57,6 +62,7 @@ def open_gate(
     Args:
         own: where the table brings clients of its own, what it tells them apart by, and their names. Whatever
             part of its records such a client trains on, it is charged for all of them.
+        epsilon: what a client may spend in all its runs on this ledger; None: what the plan spends.
     """
     deal = _deal(config, shards) if own is None else f"own {own[0]}"
     run = _run_name(config)
@@ -73,7 +79,7 @@ def open_gate(
     clients = own[1] if own is not None else tuple(f"client-{number}" for number in range(shards.clients))
     names = tuple(f"{client}@{deal}" for client in clients)
     budgets = {
-        name: Budget(budget, plan.delta, plan.relation)  # pyright: ignore[reportArgumentType]
+        name: Budget(epsilon or budget, plan.delta, plan.relation)  # pyright: ignore[reportArgumentType]
         for name, budget in zip(names, plan.budgets.tolist(), strict=True)
     }
     most = plan.most_participations.tolist()
