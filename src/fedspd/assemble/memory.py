@@ -19,12 +19,13 @@ UNLESS_SAID = {
 """What real records ask for: no measure without noise, all clients, and draws that nobody knows (see below)."""
 
 
-def of_records(own: bool, overrides: Mapping[str, Any]) -> Config:
+def of_records(own: bool, overrides: Mapping[str, Any], where_read: Mapping[str, Any] | None = None) -> Config:
     """The preset of a method's guarantee, changed for records in memory, and then as the overrides say.
 
     Args:
         own: whether the records bring clients of their own.
         overrides: settings to change, by "section.key".
+        where_read: settings that are left out where the method does not read them.
     """
     if not own and "partition.clients" not in overrides:
         raise InputError(
@@ -33,6 +34,6 @@ def of_records(own: bool, overrides: Mapping[str, Any]) -> Config:
         )
     name = overrides.get("algorithm.name", DEFAULT_METHOD)
     preset = "proved" if METHODS.find(name).guarantee == "proved" else "published"
-    usual = UNLESS_SAID | ({"partition.kind": "own"} if own else {})
+    usual = UNLESS_SAID | ({"partition.kind": "own"} if own else {}) | dict(where_read or {})
     open_ended = {"data.name": MEMORY, "run.participants": None, "run.seed": None}
     return configuration.load(preset, open_ended | dict(overrides), usual)
