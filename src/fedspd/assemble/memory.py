@@ -5,8 +5,11 @@ from typing import Any
 
 from fedspd import config as configuration
 from fedspd.algorithms import METHODS
+from fedspd.assemble.pace import paced
 from fedspd.config import Config
 from fedspd.config.sections import DEFAULT_METHOD
+from fedspd.data import Cells
+from fedspd.data.partition import CLIENT
 from fedspd.data.source import MEMORY
 from fedspd.errors import InputError
 
@@ -19,14 +22,16 @@ UNLESS_SAID = {
 """What real records ask for: no measure without noise, all clients, and draws that nobody knows (see below)."""
 
 
-def of_records(own: bool, overrides: Mapping[str, Any], where_read: Mapping[str, Any] | None = None) -> Config:
+def of_records(cells: Cells, overrides: Mapping[str, Any], where_read: Mapping[str, Any] | None = None) -> Config:
     """The preset of a method's guarantee, changed for records in memory, and then as the overrides say.
 
     Args:
-        own: whether the records bring clients of their own.
+        cells: the records; they may bring clients of their own.
         overrides: settings to change, by "section.key".
         where_read: settings that are left out where the method does not read them.
     """
+    table = cells.train
+    own = CLIENT in table.attributes
     if not own and "partition.clients" not in overrides:
         raise InputError(
             "each record must have a client, got neither a column that names it nor a number of clients; name the "
@@ -36,4 +41,6 @@ def of_records(own: bool, overrides: Mapping[str, Any], where_read: Mapping[str,
     preset = "proved" if METHODS.find(name).guarantee == "proved" else "published"
     usual = UNLESS_SAID | ({"partition.kind": "own"} if own else {}) | dict(where_read or {})
     open_ended = {"data.name": MEMORY, "run.participants": None, "run.seed": None}
-    return configuration.load(preset, open_ended | dict(overrides), usual)
+    config = configuration.load(preset, open_ended | dict(overrides), usual)
+    clients = len(table.attributes[CLIENT].levels) if own else config.partition.clients
+    return paced(config, len(table), clients, table.predicted, overrides)

@@ -18,7 +18,6 @@ from fedspd.assemble.optimum import cached_optimum
 from fedspd.assemble.summary import summarize
 from fedspd.config import Config, changed
 from fedspd.data import Recipe, Schema, frame_cells, read_schema
-from fedspd.data.partition import CLIENT
 from fedspd.engine import Outcome, convergence, simulate
 from fedspd.errors import InputError
 from fedspd.privacy.ledger import Ledger
@@ -101,8 +100,7 @@ def run(
             "`fedspd.data.Schema` or the path to a schema.toml."
         )
     cells = frame_cells(source, schema if isinstance(schema, Schema) else read_schema(schema), client)
-    config = of_records(CLIENT in cells.train.attributes, overrides or {})
-    return execute(prepare_experiment(config, opened, cells, ledger_epsilon), on_round)
+    return execute(prepare_experiment(of_records(cells, overrides or {}), opened, cells, ledger_epsilon), on_round)
 
 
 def configured(source: str | Path | Config | Method, overrides: Mapping[str, Any]) -> Config:

@@ -75,14 +75,14 @@ def train(estimator: Any, features: np.ndarray, labels: np.ndarray, schema: Sche
     number = None if isinstance(target, Classes) else target
     table = Table(features, labels, schema.columns, target.classes, attributes, number)
     spent = {f"privacy.{name}": _number(name, getattr(estimator, name)) for name in ("epsilon", "delta")}
-    config = of_records(clients is not None, _overrides(estimator, clients is not None), spent)
+    cells = Cells(table, None, schema)
+    config = of_records(cells, _overrides(estimator, clients is not None), spent)
     with ExitStack() as stack:
 
         def opened() -> Ledger:
             return stack.enter_context(Ledger(estimator.ledger))
 
         open_ledger = None if estimator.ledger is None else opened
-        cells = Cells(table, None, schema)
         return execute(prepare_experiment(config, open_ledger, cells, estimator.ledger_epsilon))
 
 
