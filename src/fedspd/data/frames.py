@@ -21,14 +21,14 @@ Values = np.ndarray
 
 def is_frame(value: Any) -> bool:
     """Whether it is a data frame that can be read."""
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     return nw.dependencies.is_into_dataframe(value)
 
 
 def frame_values(frame: Any) -> dict[Any, Values]:
     """The columns of a data frame by their names."""
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     read = nw.from_native(frame, eager_only=True)
     return {name: values_of(read[name]) for name in read.columns}
@@ -36,7 +36,7 @@ def frame_values(frame: Any) -> dict[Any, Values]:
 
 def values_of(series: Any) -> Values:
     """A series of any library as NumPy has it; anything else is handed to NumPy."""
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     read = nw.from_native(series, series_only=True, pass_through=True)
     if not isinstance(read, nw.Series):

@@ -119,7 +119,7 @@ class FederatedEstimator(BaseEstimator):
         known = {name: values for name, values in columns.items() if not np.isnan(values.astype(float)).all()}
         if self._library is None:
             return known
-        import narwhals as nw
+        import narwhals.stable.v2 as nw
 
         return nw.from_dict(known, backend=self._library).to_native()
 
@@ -152,6 +152,6 @@ def _library(X: Any) -> str | None:  # noqa: N803
     """What a history is shown in."""
     if not is_frame(X):
         return next((name for name in LIBRARIES if find_spec(name) is not None), None)
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     return nw.from_native(X, eager_only=True).implementation.value

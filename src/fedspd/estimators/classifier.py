@@ -88,6 +88,8 @@ class FedSPDClassifier(ClassifierMixin, FederatedEstimator):
         if declared is not None:
             return self._declared_labels(answers, declared)
         kinds = np.unique(answers if self.classes is None else np.asarray(self.classes))
+        if len(kinds) < 2:
+            raise InputError(f"a classifier needs at least two classes, got {len(kinds)} class; add the others.")
         target = Classes(name, tuple(text_of(kind) for kind in kinds.tolist()))
         self.classes_ = kinds
         return target, self._codes(answers, target)

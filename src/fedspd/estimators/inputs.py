@@ -40,7 +40,7 @@ def read_columns(estimator: Any, X: Any, declared: bool, reset: bool) -> list[Fo
     if issparse(X):
         raise InputError("expected a dense table, got a sparse matrix; pass X.toarray().")
     if is_frame(X):
-        import narwhals as nw
+        import narwhals.stable.v2 as nw
 
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         frame = nw.from_native(X, eager_only=True)
@@ -54,7 +54,7 @@ def read_columns(estimator: Any, X: Any, declared: bool, reset: bool) -> list[Fo
 
 
 def _found(name: str, series: Any) -> Found:
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     dtype, values = series.dtype, values_of(series)
     if dtype == nw.Categorical and series.implementation.is_polars():
