@@ -143,7 +143,7 @@ def test_a_fitted_estimator_is_pickled_and_cloned() -> None:
     assert str(again.privacy_) == str(fitted.privacy_)
     assert fitted.n_iter_ == 7
     assert fitted.feature_names_in_.tolist() == ["age", "dose", "smoker", "blood"]
-    bare = clone(fitted)
+    bare: Any = clone(fitted)
     assert bare.get_params() == fitted.get_params()
     with pytest.raises(NotFittedError):
         bare.predict(TABLE)

@@ -88,7 +88,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "classes twice": (TABLE, {"bounds": None, "schema": SCHEMA, "classes": ["a"]}, "classes stand in the schema"),
     "text": (TABLE.assign(blood=TABLE["blood"].astype(str)), {}, "'blood' must hold numbers, truth values or declared"),
     "a date": (NUMBERS.assign(day=pd.Timestamp("2020-01-01")), {}, "got Datetime.*; give it a categorical dtype"),
-    "seen levels": (pl.from_pandas(NUMBERS).with_columns(pl.Series("b", ["x"] * 400, pl.Categorical)), {}, "pl.Enum"),
+    "seen levels": (pl.DataFrame({"b": pl.Series(["x"] * 400, dtype=pl.Categorical)}), {}, "pl.Enum"),
     "a missing number": (NUMBERS.assign(age=np.nan), {}, r"'age' must hold finite numbers, got missing"),
     "sparse": (csr_array(NUMBERS.to_numpy()), {}, r"a dense table, got a sparse matrix; pass X.toarray\(\)"),
     "an empty table": (NUMBERS[:0], {}, r"expected records with columns, got a table of shape \(0, 2\)"),
@@ -122,7 +122,7 @@ def test_every_record_needs_a_client() -> None:
 
 
 def test_a_target_must_be_declared_and_fit_the_estimator() -> None:
-    answers = NUMBERS["age"].to_numpy()
+    answers = np.asarray(NUMBERS["age"])
     with pytest.raises(InputError, match="never read from the records, got neither; pass one"):
         regressor().fit(NUMBERS, answers, groups=CLIENTS)
     with pytest.raises(InputError, match="got both; pass one"):

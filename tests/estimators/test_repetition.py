@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sklearn
@@ -17,6 +18,7 @@ from tests.support.estimators import classifier, records
 
 TABLE, LABELS, CLIENTS = records()
 NUMBERS = TABLE[["age", "dose"]]
+RAISE: Any = "raise"  # scikit-learn declares a number alone
 FOUR = {f"{name}@own groups" for name in ("north", "south", "east", "west")}
 
 
@@ -56,7 +58,7 @@ def test_steps_that_learn_nothing_are_fine_and_so_are_public_ones() -> None:
     assert harmless.fit(NUMBERS, LABELS).predict(NUMBERS).shape == (400,)
     public = make_pipeline(StandardScaler(), classifier(bounds="clip", clients=4, preprocessing="public"))
     assert public.fit(NUMBERS, LABELS).score(NUMBERS, LABELS) > 0.8
-    assert "what steps before this one learned" in str(public[-1].privacy_)
+    assert "what steps before this one learned" in str(public.named_steps["fedspdclassifier"].privacy_)
     with pytest.raises(InputError, match="preprocessing must be one of private, public, got 'none'"):
         classifier(preprocessing="none", clients=4).fit(NUMBERS, LABELS)
 
@@ -65,13 +67,13 @@ def test_a_search_without_a_ledger_is_refused() -> None:
     one = classifier(clients=4)
     words = r"expected a ledger that adds them up inside sklearn\.\w+.*, got none; make one with `fedspd ledger create"
     with pytest.raises(InputError, match=words):
-        GridSearchCV(one, {"settings": [None]}, error_score="raise").fit(NUMBERS, LABELS)
+        GridSearchCV(one, {"settings": [None]}, error_score=RAISE).fit(NUMBERS, LABELS)
     with pytest.raises(InputError, match=words):
-        cross_val_score(one, NUMBERS, LABELS, error_score="raise")
+        cross_val_score(one, NUMBERS, LABELS, error_score=RAISE)
     with pytest.raises(InputError, match=words):
         BaggingClassifier(one, n_estimators=2).fit(NUMBERS, LABELS)
     with pytest.raises(InputError, match=words):
-        GridSearchCV(make_pipeline(one), {}, error_score="raise").fit(NUMBERS, LABELS)
+        GridSearchCV(make_pipeline(one), {}, error_score=RAISE).fit(NUMBERS, LABELS)
 
 
 def test_without_privacy_there_is_nothing_to_charge() -> None:
@@ -99,11 +101,11 @@ def test_clients_dealt_at_random_have_no_accounts(ledger: Path) -> None:
 @pytest.mark.usefixtures("routing")
 def test_a_search_with_groups_charges_every_fit_to_the_same_clients(ledger: Path) -> None:
     one = classifier(epsilon=1.0, ledger=ledger, ledger_epsilon=30.0, random_state=None)
-    search = GridSearchCV(one.set_fit_request(groups=True), {"epsilon": [1.0, 2.0]}, cv=2, error_score="raise")
+    search = GridSearchCV(one.set_fit_request(groups=True), {"epsilon": [1.0, 2.0]}, cv=2, error_score=RAISE)
     search.fit(NUMBERS, LABELS, groups=CLIENTS)
     assert len(runs_on(ledger)) == 5  # two budgets on two folds, and the best once more
     assert search.best_estimator_.run_.summary.clients == 4
-    scores = cross_val_score(one, NUMBERS, LABELS, params={"groups": CLIENTS}, cv=2, error_score="raise")
+    scores = cross_val_score(one, NUMBERS, LABELS, params={"groups": CLIENTS}, cv=2, error_score=RAISE)
     assert scores.shape == (2,)
     assert len(runs_on(ledger)) == 7
 
@@ -111,13 +113,13 @@ def test_a_search_with_groups_charges_every_fit_to_the_same_clients(ledger: Path
 def test_a_search_that_passes_no_groups_is_told_how_to(ledger: Path) -> None:
     one = classifier(ledger=ledger, ledger_epsilon=30.0, random_state=None)
     with pytest.raises(InputError, match=r"set_config\(enable_metadata_routing=True\), then estimator.set_fit_request"):
-        GridSearchCV(one, {}, cv=GroupKFold(2), error_score="raise").fit(NUMBERS, LABELS, groups=CLIENTS)
+        GridSearchCV(one, {}, cv=GroupKFold(2), error_score=RAISE).fit(NUMBERS, LABELS, groups=CLIENTS)
 
 
 @pytest.mark.usefixtures("routing")
 def test_a_search_is_refused_when_the_budget_is_spent(ledger: Path) -> None:
     one = classifier(epsilon=2.0, ledger=ledger, ledger_epsilon=4.0, random_state=None).set_fit_request(groups=True)
-    search = GridSearchCV(one, {"epsilon": [2.0]}, cv=5, error_score="raise")
+    search = GridSearchCV(one, {"epsilon": [2.0]}, cv=5, error_score=RAISE)
     with pytest.raises((InputError, ConvergenceWarning), match="budget"):
         search.fit(NUMBERS, LABELS, groups=CLIENTS)
     assert 1 < len(runs_on(ledger)) < 6

@@ -38,6 +38,7 @@ class FederatedEstimator(BaseEstimator):
     run_: Run
     privacy_: Privacy
     n_features_in_: int
+    feature_names_in_: np.ndarray
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:  # noqa: N803
         """Train on records that belong to clients.
@@ -50,7 +51,8 @@ class FederatedEstimator(BaseEstimator):
         check_pipeline(self.preprocessing)
         check_repetition(self.ledger, self.epsilon)
         declared = self._declared()
-        answers = np.asarray(validate_data(self, y=None if y is None else values_of(y)))
+        given: Any = None if y is None else values_of(y)
+        answers = np.asarray(validate_data(self, y=given))
         columns = read_columns(self, X, declared is not None, reset=True)
         check_consistent_length(columns[0].values, answers)
         clients = clients_of(self, groups, len(answers))
@@ -121,7 +123,8 @@ class FederatedEstimator(BaseEstimator):
             return known
         import narwhals.stable.v2 as nw
 
-        return nw.from_dict(known, backend=self._library).to_native()
+        library: Any = self._library
+        return nw.from_dict(known, backend=library).to_native()
 
     def plot_history(self) -> Any:
         """Epsilon spent after every round, of the client that spent most and on average, as axes of Matplotlib.

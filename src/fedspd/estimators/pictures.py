@@ -36,7 +36,7 @@ def coefficients(run: Run, loss: Loss, most: int) -> Any:
     largest = sorted(named, key=lambda entry: -abs(entry[1]))[:most]
     figure = draw_dots(
         "Largest coefficients", "change of the score over the range of the feature",
-        [name for name, _ in largest], [Measured(weight, None, None) for _, weight in largest],
+        [name for name, _ in largest], [Measured(weight, None, 4) for _, weight in largest],
     )  # fmt: skip
     return figure.axes[0]
 
