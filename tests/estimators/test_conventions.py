@@ -12,10 +12,13 @@ COMMON: dict[str, Any] = {
     "delta": 1e-5,
     "bounds": "clip",
     "clients": 2,
-    "settings": {"run.rounds": 30, "algorithm.step_scale": 0.1},  # for speed
 }
+ESTIMATORS = [  # with few rounds, for speed
+    FedSPDClassifier(**COMMON, settings={"run.rounds": 30, "algorithm.step_scale": 0.1}),
+    FedSPDRegressor(**COMMON, settings={"run.rounds": 60}, target_bounds=(-5, 5)),
+]
 
 
-@parametrize_with_checks([FedSPDClassifier(**COMMON), FedSPDRegressor(**COMMON, target_bounds=(-5, 5))])
+@parametrize_with_checks(ESTIMATORS)
 def test_every_check_of_scikit_learn_passes(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
