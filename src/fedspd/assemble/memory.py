@@ -9,7 +9,7 @@ from fedspd.assemble.pace import paced
 from fedspd.config import Config
 from fedspd.config.sections import DEFAULT_METHOD
 from fedspd.data import Cells
-from fedspd.data.partition import CLIENT
+from fedspd.data.dataset import CLIENT
 from fedspd.data.source import MEMORY
 from fedspd.errors import InputError
 

@@ -1,22 +1,23 @@
-"""Data frames, through narwhals, as the cells of a schema. No text of an error holds a cell."""
+"""Tables that a program holds: data frames, through narwhals, and matrices, as if they were read from files."""
 
-from dataclasses import replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedspd.data.cells import MISSING, number_of
-from fedspd.data.columns import Categorical, Column, Numeric
-from fedspd.data.dataset import Category, Table
-from fedspd.data.partition import CLIENT
+from fedspd.data.cells import MISSING, PLACES, Numbers, Texts, number_of
+from fedspd.data.columns import Categorical
+from fedspd.data.dataset import Category
+from fedspd.data.files import Columns
 from fedspd.data.schema import Schema
-from fedspd.data.source import Cells
-from fedspd.data.tabular import encode
+from fedspd.data.tabular import Cells, codes_of, table_of
 from fedspd.errors import InputError
 from fedspd.target import Classes
 
 Values = np.ndarray
-"""A column: truth values, float64 with NaN where one is missing, or texts (objects) with None where one is missing."""
+"""A column: truth values, float64 with NaN where one is missing, or objects with None where one is missing."""
 
 
 def is_frame(value: Any) -> bool:
@@ -26,12 +27,12 @@ def is_frame(value: Any) -> bool:
     return nw.dependencies.is_into_dataframe(value)
 
 
-def frame_values(frame: Any) -> dict[Any, Values]:
+def frame_values(frame: Any) -> dict[str, Values]:
     """The columns of a data frame by their names."""
     import narwhals.stable.v2 as nw
 
     read = nw.from_native(frame, eager_only=True)
-    return {name: values_of(read[name]) for name in read.columns}
+    return {str(name): values_of(read[name]) for name in read.columns}
 
 
 def values_of(series: Any) -> Values:
@@ -45,9 +46,9 @@ def values_of(series: Any) -> Values:
         return read.to_numpy().astype(bool)
     if read.dtype.is_numeric() or read.dtype == nw.Boolean:
         return read.cast(nw.Float64).fill_null(float("nan")).to_numpy()
-    texts = np.empty(len(read), dtype=object)
-    texts[:] = [None if _is_missing(value) else value for value in read.to_list()]
-    return texts
+    objects = np.empty(len(read), dtype=object)
+    objects[:] = [None if _is_missing(value) else value for value in read.to_list()]
+    return objects
 
 
 def _is_missing(value: Any) -> bool:
@@ -55,42 +56,75 @@ def _is_missing(value: Any) -> bool:
 
 
 def text_of(value: Any) -> str:
-    """An entry as a schema writes it: whole numbers without a point."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value).strip()
+    """An entry as a schema writes it: whole numbers without a point, nothing where it is missing."""
+    if _is_missing(value):
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
 
 
-def texts_of(values: Values) -> list[str | None]:
-    """Entries as a schema writes them, None where one is missing."""
-    return [None if _is_missing(value) else text_of(value) for value in values.tolist()]
+def texts_of(values: Values, markers: Collection[str] = MISSING) -> Texts:
+    """A column as texts."""
+    places: dict[str, int] = {}
+    words = (text_of(value) for value in values.tolist())
+    codes = [-1 if word in markers else places.setdefault(word, len(places)) for word in words]
+    return Texts(np.array(codes, np.int32), [*places], codes.count(-1))
 
 
-def codes_among(values: Values, levels: tuple[str, ...]) -> np.ndarray:
-    """For each record the index of its entry among some levels, -1 where it is none of them."""
-    places: dict[str | None, int] = {level: place for place, level in enumerate(levels)}
-    return np.array([places.get(text, -1) for text in texts_of(values)], dtype=np.int64)
+def numbers_of(values: Values, markers: Collection[str] = MISSING) -> Numbers:
+    """A column as numbers."""
+    if values.dtype.kind in "biuf":
+        read = values.astype(np.float64)
+    else:
+        read = np.array([number_of(text_of(value), markers) for value in values.tolist()], np.float64)
+    (odd,) = np.nonzero(np.isinf(read))
+    missing = int(np.isnan(read).sum())
+    return Numbers(np.where(np.isinf(read), np.nan, read), missing, len(odd), tuple(odd[:PLACES].tolist()))
 
 
-def cells_of(values: Values, column: Column, markers: tuple[str, ...] = ()) -> np.ndarray:
-    """What `encode` takes of a column; an entry that is no finite number counts as missing."""
-    if isinstance(column, Categorical):
-        return codes_among(values, column.levels)
-    if values.dtype == object:
-        missing = {*MISSING, *markers}
-        values = np.array([np.nan if text is None else number_of(text, missing) for text in texts_of(values)])
-    numbers = values.astype(np.float64)
-    return np.where(np.isfinite(numbers), numbers, np.nan)
+@dataclass(frozen=True)
+class Held:
+    """A table in memory, its rows counted from 0."""
+
+    columns: Mapping[str, Values]
+    path: Path = Path("the table")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its columns."""
+        return tuple(self.columns)
+
+    def find(self, records: Collection[int]) -> dict[int, tuple[int, list[str]]]:
+        """For each of these records the number of its row, and its cells."""
+        return {one: (one, [text_of(values[one]) for values in self.columns.values()]) for one in records}
 
 
-def client_category(values: Values) -> Category:
-    """Which client each record belongs to, by name."""
+def held(columns: Mapping[str, Values], schema: Schema, *others: str) -> Columns:
+    """The declared columns of a table in memory, and others as texts."""
+    markers = frozenset((*MISSING, *schema.missing_markers))
+    text = {column.name for column in schema.inputs if isinstance(column, Categorical)} | {*others}
+    if isinstance(schema.target, Classes):
+        text.add(schema.target.column)
+    rows = len(next(iter(columns.values())))
+    numbers = {name: numbers_of(values, markers) for name, values in columns.items() if name not in text}
+    texts = {name: texts_of(columns[name], markers) for name in columns if name in text}
+    return Columns(rows, numbers, texts, (Held(columns),), (rows,))
+
+
+def clients_among(values: Values) -> Texts:
+    """The client of each record, by name."""
     if values.ndim != 1:
         raise InputError(f"clients must be named by one column, got shape {values.shape}; name one for each record.")
     names = texts_of(values)
-    if None in names or "" in names:
+    if names.missing:
         raise InputError("every record must name its client, got records that do not; fill them in or drop them.")
-    return Category.of(np.array(names, dtype=np.str_))
+    return names
+
+
+def client_category(values: Values) -> Category:
+    """The client of each record, as a table keeps it."""
+    texts = clients_among(values)
+    names = tuple(sorted(texts.levels))
+    return Category(codes_of(texts, names), names)
 
 
 def frame_cells(frame: Any, schema: Schema, client: str | None = None) -> Cells:
@@ -110,34 +144,15 @@ def frame_cells(frame: Any, schema: Schema, client: str | None = None) -> Cells:
         raise InputError(
             f"expected the client column that the schema names, {schema.client!r}, got {client!r}; change one of them."
         )
-    values = {str(name): column for name, column in frame_values(frame).items()}
-    named = client or schema.client
-    needed = [column.name for column in schema.inputs] + [schema.target.column] + ([named] if named else [])
+    values = frame_values(frame)
+    schema = replace(schema, client=client or schema.client)
+    named = [] if schema.client is None else [schema.client]
+    needed = [*(column.name for column in schema.inputs), schema.target.column, *named]
     for name in needed:
         if name not in values:
             raise InputError(
                 f"the data frame must have the declared column {name!r}, got {', '.join([*values][:10])}; rename one."
             )
-    features = encode({c.name: cells_of(values[c.name], c, schema.missing_markers) for c in schema.inputs}, schema)
-    attributes = {CLIENT: client_category(values[named])} if named else {}
-    labels = _labels(values[schema.target.column], schema)
-    target = None if isinstance(schema.target, Classes) else schema.target
-    table = Table(features, labels, schema.columns, schema.target.classes, attributes, target)
-    return Cells(table, None, replace(schema, client=named))
-
-
-def _labels(values: Values, schema: Schema) -> np.ndarray:
-    """The target of each record, the way losses see it."""
-    target = schema.target
-    if isinstance(target, Classes):
-        labels = codes_among(values, target.classes)
-        absent, wanted = labels < 0, f"one of the classes {', '.join(target.classes)}"
-    else:
-        numbers = cells_of(values, Numeric(target.column, 0.0, 1.0, 0.0))
-        labels, absent, wanted = target.labels(numbers), np.isnan(numbers), "a number"
-    if absent.any():
-        raise InputError(
-            f"row {int(np.argmax(absent))}, counted from 0: column {target.column!r} must hold {wanted}, got something "
-            "else; correct that row or leave it out."
-        )
-    return labels
+    clients = None if schema.client is None else clients_among(values[schema.client])
+    found = held({name: values[name] for name in needed}, schema, *named)
+    return Cells(table_of(found, schema, clients), None, schema)

@@ -9,7 +9,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from fedspd.data import Schema
-from fedspd.data.frames import codes_among, text_of
+from fedspd.data.frames import text_of, texts_of
+from fedspd.data.tabular import codes_of
 from fedspd.errors import InputError
 from fedspd.estimators.base import FederatedEstimator
 from fedspd.estimators.inputs import Found
@@ -106,7 +107,7 @@ class FedSPDClassifier(ClassifierMixin, FederatedEstimator):
         return target, codes
 
     def _codes(self, answers: np.ndarray, target: Classes) -> np.ndarray:
-        codes = codes_among(answers, target.classes)
+        codes = codes_of(texts_of(answers), target.classes)
         if codes.min() < 0:
             raise InputError(
                 f"y must hold the declared classes {', '.join(target.classes)} only, got something else in row "

@@ -10,8 +10,8 @@ from sklearn.utils.validation import validate_data
 from fedspd.data import Categorical, Numeric, Schema
 from fedspd.data.cells import MISSING
 from fedspd.data.columns import Column
-from fedspd.data.frames import Values, cells_of, is_frame, text_of, values_of
-from fedspd.data.tabular import encode
+from fedspd.data.frames import Values, held, is_frame, text_of, values_of
+from fedspd.data.tabular import cells_of, encode
 from fedspd.errors import InputError
 from fedspd.target import Target
 
@@ -146,18 +146,12 @@ def places_of(schema: Schema, columns: Sequence[Found], named: bool) -> dict[str
 
 def encoded(columns: Sequence[Found], schema: Schema, places: Mapping[str, int], missing: bool) -> np.ndarray:
     """Features of records under the schema; `missing` says whether numbers may be."""
-    cells = {}
-    for column in schema.inputs:
-        values = columns[places[column.name]].values
-        if not missing and isinstance(column, Numeric):
-            _refuse_missing(column.name, values)
-        cells[column.name] = cells_of(values, column, schema.missing_markers)
-    return encode(cells, schema)
-
-
-def _refuse_missing(name: str, values: Values) -> None:
-    if values.dtype == object or not np.isfinite(values).all():
-        raise InputError(
-            f"column {name!r} must hold finite numbers, got missing values (NaN), infinity or something else; fill "
-            "them in by a public rule, drop those records, or pass schema=, which declares what stands for them."
-        )
+    found = held({name: columns[place].values for name, place in places.items()}, schema)
+    for name, numbers in found.numbers.items():
+        if not missing and numbers.missing + numbers.unreadable:
+            raise InputError(
+                f"column {name!r} must hold finite numbers, got missing values (NaN), infinity or something else; fill "
+                "them in by a public rule, drop those records, or pass schema=, which declares what stands for them."
+            )
+    found.refuse_unreadable(schema.most_unreadable)
+    return encode(cells_of(found, schema), schema)

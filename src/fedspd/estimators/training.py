@@ -12,8 +12,8 @@ from fedspd.algorithms import METHODS
 from fedspd.assemble import Run, execute, prepare_experiment
 from fedspd.assemble.memory import of_records
 from fedspd.data import Category, Cells, Schema, Table
+from fedspd.data.dataset import CLIENT
 from fedspd.data.frames import client_category, values_of
-from fedspd.data.partition import CLIENT
 from fedspd.errors import InputError
 from fedspd.privacy.ledger import Ledger
 from fedspd.target import Classes
