@@ -99,6 +99,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "an unknown method": (NUMBERS, {"method": "fedspdd", "settings": None}, "fedspd"),
     "no privacy": (NUMBERS, {"method": "fedavg", "settings": None}, r"adds no noise, expected epsilon=float\('inf'\)"),
     "no number": (NUMBERS, {"epsilon": "1"}, "epsilon must be a number, got '1'"),
+    "no number in a cell": (TABLE.assign(age="old"), {"bounds": None, "schema": SCHEMA}, "row 0: column 'age'"),
     "a missing column": (NUMBERS, {"bounds": None, "schema": SCHEMA}, "X must have the declared column 'blood'"),
 }  # fmt: skip
 

@@ -13,7 +13,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
 from fedspd import InputError
+from fedspd.data import Numeric, Schema
 from fedspd.privacy.ledger import Ledger, create_ledger
+from fedspd.target import Classes
 from tests.support.estimators import classifier, records
 
 TABLE, LABELS, CLIENTS = records()
@@ -93,9 +95,32 @@ def test_a_fit_is_charged_once_to_every_client_by_name(ledger: Path) -> None:
     assert runs_on(ledger) == ["seed-0"]
 
 
+def test_clients_have_the_same_accounts_under_bounds_and_under_a_schema(ledger: Path) -> None:
+    inputs = (Numeric("age", 20, 80, 50), Numeric("dose", 0, 1, 0))
+    schema = Schema(inputs, Classes("state", ("ill", "well")))
+    for seed, declared in enumerate(({}, {"bounds": None, "schema": schema})):
+        again = classifier(ledger=ledger, ledger_epsilon=60.0, random_state=seed, **declared)
+        again.fit(NUMBERS, LABELS, groups=CLIENTS)
+    assert runs_on(ledger) == ["seed-0", "seed-1"]
+
+
 def test_clients_dealt_at_random_have_no_accounts(ledger: Path) -> None:
     with pytest.raises(InputError, match="by name, got clients=4, which are dealt at random; pass groups"):
         classifier(ledger=ledger, clients=4).fit(NUMBERS, LABELS)
+
+
+def test_a_ledger_must_be_there_and_its_budget_needs_one(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="ledger"):
+        classifier(ledger=tmp_path / "none.sqlite").fit(NUMBERS, LABELS, groups=CLIENTS)
+    with pytest.raises(InputError, match="ledger_epsilon belongs to a ledger, got it without one"):
+        classifier(ledger_epsilon=9.0).fit(NUMBERS, LABELS, groups=CLIENTS)
+
+
+def test_a_fit_that_the_ledger_cuts_short_warns(ledger: Path) -> None:
+    one = classifier(ledger=ledger, ledger_epsilon=15.0)
+    with pytest.warns(ConvergenceWarning, match="The run stopped after .* had budget left for another round"):
+        one.fit(NUMBERS, LABELS, groups=CLIENTS)
+    assert one.n_iter_ < 20
 
 
 @pytest.mark.usefixtures("routing")

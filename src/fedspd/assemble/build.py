@@ -71,6 +71,8 @@ def prepare_experiment(
             f"a ledger takes proved events only, got the method {method.name!r}, whose guarantee is "
             f"{method.guarantee!r}; leave out --ledger."
         )
+    if open_ledger is None and ledger_epsilon is not None:
+        raise InputError("ledger_epsilon belongs to a ledger, got it without one; name a ledger or leave it out.")
     if cells is None:
         cells = SOURCES[config.data.name].read(config.data.source)
     settled = settle(config, cells)

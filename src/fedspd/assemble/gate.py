@@ -66,16 +66,7 @@ def open_gate(
     """
     deal = _deal(config, shards) if own is None else f"own {own[0]}"
     run = _run_name(config)
-    if any(charged.run == run for charged in ledger.charges()):
-        raise InputError(
-            f"a noise draw is used once, got run.seed = {config.run.seed} for the second time on this ledger; choose "
-            "another seed."
-        )
-    if any(not name.endswith(f"@{deal}") for name in ledger.accounts):
-        raise InputError(
-            "the records must be dealt to clients as in the earlier runs on this ledger, got another deal, under which "
-            "a record could spend two budgets; set partition.seed to the seed of the first run, or name a new ledger."
-        )
+    _check_unused(ledger, run, deal, config)
     clients = own[1] if own is not None else tuple(f"client-{number}" for number in range(shards.clients))
     names = tuple(f"{client}@{deal}" for client in clients)
     budgets = {
@@ -86,6 +77,20 @@ def open_gate(
     plans = {name: plan.history(int(plan.group[i]), most[i]) for i, name in enumerate(names)}
     ledger.enter(budgets, plans)
     return LedgerGate(ledger, plan, run, config.algorithm.name, names)
+
+
+def _check_unused(ledger: Ledger, run: str, deal: str, config: Config) -> None:
+    """Refuse draws that were used before, and records that were dealt otherwise."""
+    if any(charged.run == run for charged in ledger.charges()):
+        raise InputError(
+            f"a noise draw is used once, got run.seed = {config.run.seed} for the second time on this ledger; choose "
+            "another seed."
+        )
+    if any(not name.endswith(f"@{deal}") for name in ledger.accounts):
+        raise InputError(
+            "the records must be dealt to clients as in the earlier runs on this ledger, got another deal, under which "
+            "a record could spend two budgets; set partition.seed to the seed of the first run, or name a new ledger."
+        )
 
 
 def _run_name(config: Config) -> str:

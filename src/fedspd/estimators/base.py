@@ -1,6 +1,7 @@
 """What classifier and regressor share: a fit is a run."""
 
 import warnings
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, Self
 
@@ -58,9 +59,9 @@ class FederatedEstimator(BaseEstimator):
         clients = clients_of(self, groups, len(answers))
         taken = {column.name for column in columns}
         target, labels = self._labels(answers, declared, _free("target", taken))
-        schema = declared or infer_schema(
-            columns, self.bounds, target, None if clients is None else _free(GROUPS, taken | {target.column})
-        )
+        schema = declared or infer_schema(columns, self.bounds, target)
+        if clients is not None and schema.client is None:
+            schema = replace(schema, client=_free(GROUPS, taken | {target.column}))
         self._places = places_of(schema, columns, declared is None or hasattr(self, "feature_names_in_"))
         features = encoded(columns, schema, self._places, missing=declared is not None)
         self.run_ = train(self, features, labels, schema, clients)
@@ -70,6 +71,12 @@ class FederatedEstimator(BaseEstimator):
         self._set_coefficients()
         self._warn_if_stopped()
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = self.schema is not None
+        return tags
 
     def _labels(self, answers: np.ndarray, declared: Schema | None, name: str) -> tuple[Target, np.ndarray]:
         """What is predicted, and the target of each record the way losses see it."""

@@ -70,11 +70,11 @@ def _found(name: str, series: Any) -> Found:
     return Found(name, values, "number" if dtype.is_numeric() else f"{dtype}")
 
 
-def infer_schema(columns: Sequence[Found], bounds: Any, target: Target, client: str | None) -> Schema:
+def infer_schema(columns: Sequence[Found], bounds: Any, target: Target) -> Schema:
     """A schema by the types of columns and declared bounds."""
     numbers = [column.name for column in columns if column.kind == "number"]
     ranges = _ranges(bounds, numbers)
-    return Schema(tuple(_declared(column, ranges) for column in columns), target, client=client)
+    return Schema(tuple(_declared(column, ranges) for column in columns), target)
 
 
 def _declared(column: Found, ranges: Mapping[str, tuple[float, float]]) -> Column:
