@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = ("dp_accounting", "jax", "matplotlib", "onnx", "pandas", "pyarrow", "scipy", "sklearn")
+HEAVY = ("dp_accounting", "jax", "matplotlib", "narwhals", "onnx", "pandas", "polars", "pyarrow", "scipy", "sklearn")
 STARTS = {
     "the package": "import fedspd",
     "the command": "import fedspd.cli",

@@ -49,7 +49,10 @@ class Experiment:
 
 
 def prepare_experiment(
-    config: Config, open_ledger: Callable[[], Ledger] | None = None, cells: Cells | None = None
+    config: Config,
+    open_ledger: Callable[[], Ledger] | None = None,
+    cells: Cells | None = None,
+    ledger_epsilon: float | None = None,
 ) -> Experiment:
     """Load, deal out and check everything; refuses bad input before any work is done.
 
@@ -58,6 +61,7 @@ def prepare_experiment(
         open_ledger: gives the ledger that every proved release is charged to, opened only when everything
             else was found good; None keeps counts in memory.
         cells: the records, where they are in memory; None: as `data.name` says.
+        ledger_epsilon: what a client may spend on the ledger in all its runs; None: the epsilon of this one.
     """
     method = config.algorithm.method
     check_measures(config)
@@ -67,10 +71,15 @@ def prepare_experiment(
             f"a ledger takes proved events only, got the method {method.name!r}, whose guarantee is "
             f"{method.guarantee!r}; leave out --ledger."
         )
+    if open_ledger is None and ledger_epsilon is not None:
+        raise InputError("ledger_epsilon belongs to a ledger, got it without one; name a ledger or leave it out.")
     if cells is None:
         cells = SOURCES[config.data.name].read(config.data.source)
     settled = settle(config, cells)
-    made = _proved(settled, cells, open_ledger) if method.guarantee == "proved" else _published(settled, cells)
+    if method.guarantee == "proved":
+        made = _proved(settled, cells, open_ledger, ledger_epsilon)
+    else:
+        made = _published(settled, cells)
     return replace(made, config=replace(settled, run=config.run))  # a seed that was drawn is kept nowhere
 
 
@@ -93,7 +102,9 @@ def _published(config: Config, cells: Cells) -> Experiment:
     return Experiment(config, _simulation(config, agreed, shards, test), agreed.plan, agreed.made, recipe)
 
 
-def _proved(config: Config, cells: Cells, open_ledger: Callable[[], Ledger] | None) -> Experiment:
+def _proved(
+    config: Config, cells: Cells, open_ledger: Callable[[], Ledger] | None, ledger_epsilon: float | None
+) -> Experiment:
     check_confirmed(cells.schema)
     declared = declare(cells)
     train, test = measured_on(config, declared.train, declared.test)
@@ -103,7 +114,9 @@ def _proved(config: Config, cells: Cells, open_ledger: Callable[[], Ledger] | No
     check_bias(config.data.bias, config.data.row_norm or 0.0)
     check_run(dealt.holdings, width, agreed.algorithm, agreed.plan, batch_size, config.participants, run.most_stale)
     own = (cells.schema.client or "file", own_clients(train)) if config.partition.kind == "own" else None
-    gate = None if open_ledger is None else open_gate(open_ledger(), agreed.plan, config, dealt, own)
+    gate = None
+    if open_ledger is not None:
+        gate = open_gate(open_ledger(), agreed.plan, config, dealt, own, ledger_epsilon)
     shards, test, mean, deviation = scaled_by_release(config, declared, dealt, test, agreed.plan, gate)
     if isinstance(agreed.algorithm, FlipsLabels):
         shards = flip_labels(shards, agreed.algorithm.flip_chance, stream(config.seed, "labels"))

@@ -46,7 +46,12 @@ class LedgerGate:
 
 
 def open_gate(
-    ledger: Ledger, plan: ProvedPlan, config: Config, shards: Shards, own: tuple[str, tuple[str, ...]] | None = None
+    ledger: Ledger,
+    plan: ProvedPlan,
+    config: Config,
+    shards: Shards,
+    own: tuple[str, tuple[str, ...]] | None = None,
+    epsilon: float | None = None,
 ) -> LedgerGate:
     """Enter every client with its budget and its plan.
 
@@ -57,9 +62,25 @@ def open_gate(
     Args:
         own: where the table brings clients of its own, what it tells them apart by, and their names. Whatever
             part of its records such a client trains on, it is charged for all of them.
+        epsilon: what a client may spend in all its runs on this ledger; None: what the plan spends.
     """
     deal = _deal(config, shards) if own is None else f"own {own[0]}"
     run = _run_name(config)
+    _check_unused(ledger, run, deal, config)
+    clients = own[1] if own is not None else tuple(f"client-{number}" for number in range(shards.clients))
+    names = tuple(f"{client}@{deal}" for client in clients)
+    budgets = {
+        name: Budget(epsilon or budget, plan.delta, plan.relation)  # pyright: ignore[reportArgumentType]
+        for name, budget in zip(names, plan.budgets.tolist(), strict=True)
+    }
+    most = plan.most_participations.tolist()
+    plans = {name: plan.history(int(plan.group[i]), most[i]) for i, name in enumerate(names)}
+    ledger.enter(budgets, plans)
+    return LedgerGate(ledger, plan, run, config.algorithm.name, names)
+
+
+def _check_unused(ledger: Ledger, run: str, deal: str, config: Config) -> None:
+    """Refuse draws that were used before, and records that were dealt otherwise."""
     if any(charged.run == run for charged in ledger.charges()):
         raise InputError(
             f"a noise draw is used once, got run.seed = {config.run.seed} for the second time on this ledger; choose "
@@ -70,16 +91,6 @@ def open_gate(
             "the records must be dealt to clients as in the earlier runs on this ledger, got another deal, under which "
             "a record could spend two budgets; set partition.seed to the seed of the first run, or name a new ledger."
         )
-    clients = own[1] if own is not None else tuple(f"client-{number}" for number in range(shards.clients))
-    names = tuple(f"{client}@{deal}" for client in clients)
-    budgets = {
-        name: Budget(budget, plan.delta, plan.relation)  # pyright: ignore[reportArgumentType]
-        for name, budget in zip(names, plan.budgets.tolist(), strict=True)
-    }
-    most = plan.most_participations.tolist()
-    plans = {name: plan.history(int(plan.group[i]), most[i]) for i, name in enumerate(names)}
-    ledger.enter(budgets, plans)
-    return LedgerGate(ledger, plan, run, config.algorithm.name, names)
 
 
 def _run_name(config: Config) -> str:

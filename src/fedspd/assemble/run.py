@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,13 @@ from fedspd import config as configuration
 from fedspd.algorithms import METHODS, Method
 from fedspd.assemble.build import Experiment, prepare_experiment
 from fedspd.assemble.engines import compiled, pick_engine
+from fedspd.assemble.memory import of_records
 from fedspd.assemble.optimum import cached_optimum
 from fedspd.assemble.summary import summarize
 from fedspd.config import Config, changed
-from fedspd.data import Recipe
+from fedspd.data import Recipe, Schema, frame_cells, read_schema
 from fedspd.engine import Outcome, convergence, simulate
+from fedspd.errors import InputError
 from fedspd.privacy.ledger import Ledger
 from fedspd.problem import loss_name
 from fedspd.results import Convergence, History, RunRecord, Summary, environment
@@ -44,6 +46,12 @@ class Run:
         """Of the target; none of a number or a count."""
         return self.recipe.schema.target.classes
 
+    def _repr_html_(self) -> str:
+        """In a notebook: the privacy statement, the figure, the numbers."""
+        from fedspd.report.inline import run_html
+
+        return run_html(self.summary, self.history)
+
     def record(self) -> RunRecord:
         """As its folder tells it."""
         return RunRecord(self.summary, self.history, tomli_w.dumps(self.config.to_dict()), environment())
@@ -58,21 +66,41 @@ class Run:
 
 
 def run(
-    source: str | Path | Config | Method,
+    source: Any,
     overrides: Mapping[str, Any] | None = None,
     on_round: Callable[[], Any] = lambda: None,
     ledger: Ledger | None = None,
+    *,
+    schema: Schema | str | Path | None = None,
+    client: str | None = None,
+    ledger_epsilon: float | None = None,
 ) -> Run:
-    """Run a preset, a TOML file, a configuration or a method, e.g. `run("proved", {"run.seed": 1})`.
+    """Run a preset, a TOML file, a configuration or a method, e.g. `run("proved", {"run.seed": 1})`, or a data frame.
 
     Args:
-        source: what to run; a method of one's own is registered and run with the preset of its guarantee.
+        source: what to run; a method of one's own is registered and run with the preset of its guarantee. Of a data
+            frame (pandas, polars, Arrow) all records are trained on, under a schema. Unless overrides say otherwise,
+            its noise comes from the operating system and nothing is measured that carries none.
         overrides: settings to change, by "section.key".
         on_round: called after every round.
         ledger: what proved releases are charged to; None keeps counts in memory.
+        schema: of a data frame: what is public about it, or the path to its `schema.toml`.
+        client: of a data frame: the column that names the client of each record; None: the one in the schema, or
+            records are dealt to `partition.clients` of the overrides.
+        ledger_epsilon: what a client may spend on the ledger in all its runs; None: the epsilon of this one.
     """
-    config = configured(source, overrides or {})
-    return execute(prepare_experiment(config, None if ledger is None else lambda: ledger), on_round)
+    opened = None if ledger is None else lambda: ledger
+    if isinstance(source, str | Path | Config | Method):
+        if schema is not None or client is not None:
+            raise InputError("schema and client belong to a data frame, got them with something else; leave them out.")
+        return execute(prepare_experiment(configured(source, overrides or {}), opened, None, ledger_epsilon), on_round)
+    if schema is None:
+        raise InputError(
+            "a data frame needs a schema, which says what is public about its columns, got none; pass schema=, a "
+            "`fedspd.data.Schema` or the path to a schema.toml."
+        )
+    cells = frame_cells(source, schema if isinstance(schema, Schema) else read_schema(schema), client)
+    return execute(prepare_experiment(of_records(cells, overrides or {}), opened, cells, ledger_epsilon), on_round)
 
 
 def configured(source: str | Path | Config | Method, overrides: Mapping[str, Any]) -> Config:
@@ -102,6 +130,8 @@ def conclude(experiment: Experiment, outcome: Outcome, engine: str, wall_seconds
     config = changed(experiment.config, {"run.engine": engine})
     best = cached_optimum(experiment.simulation) if config.metrics.criterion else None
     measured = None if best is None else _convergence(experiment, outcome, best)
+    if config.run.seed is None:
+        outcome = replace(outcome, history=_without_clipping(outcome.history))
     average = outcome.average(config.run.average_last)
     summary = summarize(experiment, outcome, average, measured, best, engine, wall_seconds)
     return Run(
@@ -112,6 +142,11 @@ def conclude(experiment: Experiment, outcome: Outcome, engine: str, wall_seconds
         average,
         experiment.recipe,
     )
+
+
+def _without_clipping(history: History) -> History:
+    """Nothing that was computed from records is left without noise where the noise is kept secret."""
+    return History({**history.columns, "clipped_share": np.full(len(history["round"]), np.nan)})
 
 
 def _convergence(experiment: Experiment, outcome: Outcome, best: np.ndarray) -> Convergence:

@@ -8,6 +8,7 @@ from fedspd.data.adult import AdultSettings, adult_schema, write_adult_csv
 from fedspd.data.columns import Categorical, Numeric
 from fedspd.data.dataset import Category, Holdings, Shards, Table, assign
 from fedspd.data.flat import open_shards, write_shards
+from fedspd.data.frames import frame_cells
 from fedspd.data.partition import KINDS, split
 from fedspd.data.pipeline import Declared, declare, hold_out, prepare, recipe_as_published
 from fedspd.data.recipe import Recipe, check_bias, finish
@@ -39,6 +40,7 @@ __all__ = [
     "declare",
     "encode",
     "finish",
+    "frame_cells",
     "hold_out",
     "open_shards",
     "parse_schema",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from glob import glob
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -40,6 +40,24 @@ Paths = str | Path | Sequence[str | Path]
 Source = Delimited | Parquet
 
 
+class Located(Protocol):
+    """Where records stand, so that a person finds them again."""
+
+    @property
+    def path(self) -> Path:
+        """What sentences call the table."""
+        ...
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its columns."""
+        ...
+
+    def find(self, records: Collection[int]) -> dict[int, tuple[int, list[str]]]:
+        """For each of these records, counted from 0, the number of its row, and its cells."""
+        ...
+
+
 class Place(NamedTuple):
     """A cell that cannot be read, as a person finds it: the header is row 1, and blank rows count."""
 
@@ -57,7 +75,7 @@ class Columns:
     rows: int
     numbers: dict[str, Numbers]
     texts: dict[str, Texts]
-    sources: tuple[Source, ...]
+    sources: tuple[Located, ...]
     ends: tuple[int, ...]  # how many records there are up to the end of each file
 
     @property

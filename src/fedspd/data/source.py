@@ -6,7 +6,7 @@ Each brings its own settings, the keys of [data] that only it has.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from fedspd.data.files import Columns
 from fedspd.data.own import TableSettings, own_content, own_schema, read_own
 from fedspd.data.schema import Schema, read_schema
 from fedspd.data.tabular import Cells, table_of
+from fedspd.errors import InputError
+
+MEMORY = "memory"
+"""The name of records that a program holds."""
 
 
 class Source(NamedTuple):
@@ -58,6 +62,14 @@ def schema_in_box(name: str, settings: NoSettings | None = None) -> Schema:
     return read_schema(boxed.schema_path(name))
 
 
+def refuse_memory(settings: NoSettings) -> NoReturn:
+    """A configuration alone does not bring what a program holds."""
+    raise InputError(
+        "data.name = memory stands for records that a program holds, got a configuration alone; hand a data frame to "
+        "fedspd.run, or name another data set."
+    )
+
+
 def _adult_schema(settings: AdultSettings) -> Schema:
     return adult_schema(settings.columns, settings.log_capital)  # pyright: ignore[reportArgumentType]
 
@@ -85,4 +97,5 @@ SOURCES: Mapping[str, Source] = {
     "adult": Source(AdultSettings, read_adult, _adult_schema),
     **{name: Source(NoSettings, partial(read_from_box, name), partial(schema_in_box, name)) for name in boxed.NAMES},
     "table": Source(TableSettings, read_own, own_schema, own_content),
+    MEMORY: Source(NoSettings, refuse_memory, refuse_memory),
 }

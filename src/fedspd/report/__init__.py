@@ -1,6 +1,6 @@
 """The toolkit for what people look at: charts, tables, pages of HTML, the terminal's text. Knows results only."""
 
-from fedspd.report.figures import draw, run_figure, to_png
+from fedspd.report.figures import draw, run_charts, run_figure, to_png
 from fedspd.report.folders import folders_page
 from fedspd.report.html import render
 from fedspd.report.page import Chart, Grid, Measured, Page, Section, Series
@@ -20,6 +20,7 @@ __all__ = [
     "grid_terminal",
     "privacy_statement",
     "render",
+    "run_charts",
     "run_figure",
     "save_report",
     "save_run",

@@ -59,8 +59,16 @@ def _reached(summary: Summary, history: History) -> Chart:
 def run_figure(summary: Summary, history: History) -> "Figure":
     """The charts of a finished run side by side."""
     title = f"{summary.title}: {summary.clients} clients, {summary.participants} per round, {seed_words(summary)}"
-    known = [chart for chart in run_charts(summary, history) if _has_values(chart)]
-    return draw(known, title)
+    return draw(_known_charts(summary, history), title)
+
+
+def has_charts(summary: Summary, history: History) -> bool:
+    """Whether a run has anything to draw."""
+    return bool(_known_charts(summary, history))
+
+
+def _known_charts(summary: Summary, history: History) -> list[Chart]:
+    return [chart for chart in run_charts(summary, history) if _has_values(chart)]
 
 
 def _has_values(chart: Chart) -> bool:

@@ -45,9 +45,11 @@ def privacy_statement(summary: Summary) -> str:
 
 
 def _standing(summary: Summary) -> str:
-    """A simulation shows what a method would do; its noise protects nobody."""
+    """With a seed of one's own a simulation shows what a method would do; its noise protects nobody."""
     if summary.engine == SITES:
         return ""
+    if summary.seed is None:
+        return "The noise comes from a seed that the operating system drew and nobody kept. "
     return "A simulation: its noise follows from the seed, so whoever has the settings can subtract it. "
 
 
@@ -58,10 +60,16 @@ def _precision(summary: Summary) -> str:
 
 
 def _not_covered(summary: Summary) -> str:
-    known = [phrase for name, phrase in DIAGNOSTICS.items() if summary[name] is not None]
+    known = [phrase for name, phrase in DIAGNOSTICS.items() if _is_known(summary[name])]
     if summary.engine == SITES:
         return "Covered are all releases; nothing else left a site."
+    if not known:
+        return "Covered are all releases; nothing else was kept of the records."
     return f"Covered are all releases; not covered, and without noise: {', '.join(known)}."
+
+
+def _is_known(value: object) -> bool:
+    return value is not None and not (isinstance(value, float) and math.isnan(value))
 
 
 def _noise(mechanism: str) -> str:
@@ -83,6 +91,13 @@ def summary_table(summary: Summary) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim")
     table.add_column()
+    for name, value in summary_rows(summary).items():
+        table.add_row(name, value)
+    return table
+
+
+def summary_rows(summary: Summary) -> dict[str, str]:
+    """The numbers a person wants first, by name, those that are known."""
     measured = summary.convergence
     rows = {
         "algorithm": summary.title,
@@ -106,10 +121,7 @@ def summary_table(summary: Summary) -> Table:
     rows[words("noise_multiplier")] = _number(summary.noise_multiplier, ".5g")
     rows[words("epsilon_per_round")] = _at_most(summary.epsilon_per_round)
     rows["wall time"] = f"{summary.wall_seconds:.2f} s"
-    for name, value in rows.items():
-        if value:
-            table.add_row(name, value)
-    return table
+    return {name: value for name, value in rows.items() if value}
 
 
 def _accuracy(summary: Summary) -> str:

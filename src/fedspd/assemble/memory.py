@@ -1,0 +1,46 @@
+"""Settings for records that a program holds: by default nothing is kept of them that carries no noise."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedspd import config as configuration
+from fedspd.algorithms import METHODS
+from fedspd.assemble.pace import paced
+from fedspd.config import Config
+from fedspd.config.sections import DEFAULT_METHOD
+from fedspd.data import Cells
+from fedspd.data.dataset import CLIENT
+from fedspd.data.source import MEMORY
+from fedspd.errors import InputError
+
+UNLESS_SAID = {
+    "metrics.criterion": False,
+    "metrics.lagrangian": False,
+    "metrics.objective_every": 0,
+    "run.engine": "numpy",  # in double precision
+}
+"""What real records ask for: no measure without noise, all clients, and draws that nobody knows (see below)."""
+
+
+def of_records(cells: Cells, overrides: Mapping[str, Any], where_read: Mapping[str, Any] | None = None) -> Config:
+    """The preset of a method's guarantee, changed for records in memory, and then as the overrides say.
+
+    Args:
+        cells: the records; they may bring clients of their own.
+        overrides: settings to change, by "section.key".
+        where_read: settings that are left out where the method does not read them.
+    """
+    table = cells.train
+    own = CLIENT in table.attributes
+    if not own and "partition.clients" not in overrides:
+        raise InputError(
+            "each record must have a client, got neither a column that names it nor a number of clients; name the "
+            "column with client, or set partition.clients to deal the records at random."
+        )
+    name = overrides.get("algorithm.name", DEFAULT_METHOD)
+    preset = "proved" if METHODS.find(name).guarantee == "proved" else "published"
+    usual = UNLESS_SAID | ({"partition.kind": "own"} if own else {}) | dict(where_read or {})
+    open_ended = {"data.name": MEMORY, "run.participants": None, "run.seed": None}
+    config = configuration.load(preset, open_ended | dict(overrides), usual)
+    clients = len(table.attributes[CLIENT].levels) if own else config.partition.clients
+    return paced(config, len(table), clients, table.predicted, overrides)

@@ -1,0 +1,66 @@
+"""Pictures of a fitted estimator, as axes of Matplotlib."""
+
+from typing import Any
+
+import numpy as np
+
+from fedspd.assemble import Run
+from fedspd.data import Numeric
+from fedspd.errors import InputError
+from fedspd.problem import Loss
+from fedspd.reading import nearest
+from fedspd.report import Chart, Measured, Series, draw, run_charts
+from fedspd.report.figures import draw_dots
+
+POINTS = 201
+
+
+def history(run: Run) -> Any:
+    """Epsilon spent after every round."""
+    *_, spent = run_charts(run.summary, run.history)
+    return draw([spent]).axes[0]
+
+
+def coefficients(run: Run, loss: Loss, most: int) -> Any:
+    """The largest coefficients times the range of their feature."""
+    schema = run.recipe.schema
+    weighed, _ = run.recipe.linear(loss.contrast(run.weights))
+    lower, upper = schema.ranges.T
+    weighed = weighed * (upper - lower)[:, None]
+    outputs = _outputs(run, weighed.shape[1])
+    named = [
+        (f"{column}, {output}" if output else column, float(weight))
+        for column, row in zip(schema.columns, weighed, strict=True)
+        for output, weight in zip(outputs, row, strict=True)
+    ]
+    largest = sorted(named, key=lambda entry: -abs(entry[1]))[:most]
+    figure = draw_dots(
+        "Largest coefficients", "change of the score over the range of the feature",
+        [name for name, _ in largest], [Measured(weight, None, 4) for _, weight in largest],
+    )  # fmt: skip
+    return figure.axes[0]
+
+
+def curve(run: Run, loss: Loss, column: str) -> Any:
+    """What a column of numbers adds to the score, which is zero on average over its bounds."""
+    schema = run.recipe.schema
+    numeric = {each.name: each for each in schema.inputs if isinstance(each, Numeric)}
+    if column not in numeric:
+        raise InputError(f"a curve is of a column of numbers, got {column!r}; {nearest(column, numeric)}")
+    declared = numeric[column]
+    values = np.linspace(declared.lower, declared.upper, POINTS)
+    features = np.zeros((POINTS, len(declared.features)))
+    declared.write(values, features)
+    weights, _ = run.recipe.linear(loss.contrast(run.weights))
+    heights = features @ weights[[schema.columns.index(name) for name in declared.features]]
+    heights = heights - heights.mean(axis=0)
+    series = tuple(
+        Series(output or column, tuple(values), tuple(height))
+        for output, height in zip(_outputs(run, heights.shape[1]), heights.T, strict=True)
+    )
+    return draw([Chart(f"Learned curve of {column}", column, "change of the score", series)]).axes[0]
+
+
+def _outputs(run: Run, count: int) -> tuple[str, ...]:
+    """Names of scores where there are several."""
+    return run.classes if count > 1 else ("",)
