@@ -191,12 +191,12 @@ def test_a_constraint_that_noise_leaves_is_no_error() -> None:
     assert np.isfinite(run.summary.optimum_explained)
 
 
-def test_where_rounds_are_left_open_numbers_and_counts_get_more_and_shorter_steps_than_classes() -> None:
+def test_where_rounds_are_left_open_there_are_enough_for_steps_that_do_not_overshoot() -> None:
     open_rounds = {"run__rounds": None, "metrics__criterion": False}
     for data in ("ages", "visits"):
         experiment = prepare_experiment(settings(data, **open_rounds))
         algorithm = experiment.simulation.algorithm
-        assert experiment.simulation.rounds == 20
+        assert 20 <= experiment.simulation.rounds <= 500
         assert algorithm.broadcast(np.zeros((4, 1)), 1).inverse_step + algorithm.penalty >= 4.0  # rows are 2 long
 
 

@@ -80,7 +80,8 @@ def prepare_experiment(
         made = _proved(settled, cells, open_ledger, ledger_epsilon)
     else:
         made = _published(settled, cells)
-    return replace(made, config=replace(settled, run=config.run))  # a seed that was drawn is kept nowhere
+    shown = replace(settled.run, seed=config.run.seed)  # one that was drawn is kept nowhere
+    return replace(made, config=replace(settled, run=shown))
 
 
 def check_measures(config: Config) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 from fedspd import config as configuration
 from fedspd.algorithms import METHODS
-from fedspd.assemble.pace import paced
 from fedspd.config import Config
 from fedspd.config.sections import DEFAULT_METHOD
 from fedspd.data import Cells
@@ -19,7 +18,9 @@ UNLESS_SAID = {
     "metrics.objective_every": 0,
     "run.engine": "numpy",  # in double precision
 }
-"""What real records ask for: no measure without noise, all clients, and draws that nobody knows (see below)."""
+"""What real records ask for: no measure that carries no noise."""
+OPEN: dict[str, Any] = {"run.participants": None, "run.seed": None}
+"""And that all clients take part, with draws that nobody knows."""
 
 
 def of_records(cells: Cells, overrides: Mapping[str, Any], where_read: Mapping[str, Any] | None = None) -> Config:
@@ -30,8 +31,7 @@ def of_records(cells: Cells, overrides: Mapping[str, Any], where_read: Mapping[s
         overrides: settings to change, by "section.key".
         where_read: settings that are left out where the method does not read them.
     """
-    table = cells.train
-    own = CLIENT in table.attributes
+    own = CLIENT in cells.train.attributes
     if not own and "partition.clients" not in overrides:
         raise InputError(
             "each record must have a client, got neither a column that names it nor a number of clients; name the "
@@ -40,7 +40,4 @@ def of_records(cells: Cells, overrides: Mapping[str, Any], where_read: Mapping[s
     name = overrides.get("algorithm.name", DEFAULT_METHOD)
     preset = "proved" if METHODS.find(name).guarantee == "proved" else "published"
     usual = UNLESS_SAID | ({"partition.kind": "own"} if own else {}) | dict(where_read or {})
-    open_ended = {"data.name": MEMORY, "run.participants": None, "run.seed": None}
-    config = configuration.load(preset, open_ended | dict(overrides), usual)
-    clients = len(table.attributes[CLIENT].levels) if own else config.partition.clients
-    return paced(config, len(table), clients, table.predicted, overrides)
+    return configuration.load(preset, OPEN | {"data.name": MEMORY} | dict(overrides), usual)

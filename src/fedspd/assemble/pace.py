@@ -5,7 +5,7 @@ table a step is safe only up to the inverse of the loss's curvature, so the path
 as that takes. More rounds cost nothing: noise grows with the path, not with its steps.
 """
 
-from collections.abc import Collection
+from dataclasses import fields
 from math import ceil
 
 from fedspd.algorithms.parts.rules import noise_per_path, path_length
@@ -17,12 +17,9 @@ from fedspd.target import Target
 
 ROUNDS = (20, 500)
 """Fewest, and most: beyond, the path is cut short."""
-OWN_PACE = {"run.rounds", "run.most_participations", "algorithm.step_scale", "algorithm.inverse_step"} | {
-    "algorithm.penalty", "privacy.budget", "privacy.noise_multiplier",
-}  # fmt: skip
 
 
-def paced(config: Config, records: int, clients: int, target: Target, given: Collection[str]) -> Config:
+def paced(config: Config, records: int, clients: int, target: Target) -> Config:
     """The configuration with rounds of safe steps, where the method steps along gradients and nobody set a pace.
 
     Args:
@@ -30,11 +27,8 @@ def paced(config: Config, records: int, clients: int, target: Target, given: Col
         records: on all clients.
         clients: how many there are.
         target: what is predicted.
-        given: the settings that somebody chose.
     """
-    method = config.algorithm.method
-    steps = method.guarantee == "proved" and "step_scale" in method.keys and not method.kind.exact
-    if not steps or method.needs.one_round or OWN_PACE & {*given}:
+    if not _is_open(config):
         return config
     objective, row_norm, privacy = client_objective(config, target), config.data.row_norm or 1.0, config.privacy
     bound = min(config.problem.clip_norm, objective.loss.slope_bound * row_norm)
@@ -43,4 +37,21 @@ def paced(config: Config, records: int, clients: int, target: Target, given: Col
     fewest, most = ROUNDS
     needed = path * objective.smoothness(row_norm)
     cut = 1.0 if is_regression(objective.loss) else min(1.0, most / needed)  # of numbers the rule cuts steps itself
-    return changed(config, {"run.rounds": min(max(ceil(needed), fewest), most), "algorithm.step_scale": cut})
+    uploads, share = min(max(ceil(needed), fewest), most), min(1.0, (config.run.participants or clients) / clients)
+    return changed(config, {"run.rounds": ceil(uploads / share), "algorithm.step_scale": cut})
+
+
+def _is_open(config: Config) -> bool:
+    """Whether a method steps along gradients, and rounds and steps are left to the rule."""
+    method, run, privacy, settings = config.algorithm.method, config.run, config.privacy, config.algorithm.settings
+    steps = method.guarantee == "proved" and "step_scale" in method.keys and not method.kind.exact
+    chosen = [run.rounds, run.most_participations, privacy.noise_multiplier]
+    chosen += [getattr(settings, name, None) for name in ("inverse_step", "penalty")]
+    usual = {each.name: each.default for each in fields(method.settings)}
+    return (
+        steps
+        and not method.needs.one_round
+        and privacy.budget == "total"
+        and all(value is None for value in chosen)
+        and settings.step_scale == usual["step_scale"]
+    )

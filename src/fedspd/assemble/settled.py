@@ -1,22 +1,28 @@
-"""Fill in what settings leave to the table and to chance: the number of clients, and the seed."""
+"""Fill in what settings leave to the table and to chance: the number of clients, rounds, and the seed."""
 
 import secrets
 from dataclasses import replace
 
 from fedspd.assemble.gate import SECRET
+from fedspd.assemble.pace import paced
 from fedspd.config import Config
 from fedspd.data import Cells, Table
 from fedspd.data.dataset import CLIENT
 from fedspd.errors import InputError
 
 SEED_BITS = 128
+RULED = "adult"
+"""The data on which the rule of few uploads was measured."""
 
 
 def settle(config: Config, cells: Cells) -> Config:
     """The configuration with nothing left open that a run needs to be the same for everybody in it."""
+    own = config.partition.kind == "own"
+    clients = len(own_clients(cells.train)) if own else config.partition.clients
     settled = config
-    if config.partition.kind == "own":
-        settled = replace(settled, partition=replace(config.partition, clients=len(own_clients(cells.train))))
+    if config.data.name != RULED:
+        settled = paced(config, len(cells.train), clients, cells.train.predicted)
+    settled = replace(settled, partition=replace(config.partition, clients=clients))
     if config.run.seed is None:
         settled = replace(settled, run=replace(settled.run, seed=SECRET + secrets.randbits(SEED_BITS)))
     return settled

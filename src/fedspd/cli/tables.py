@@ -25,11 +25,6 @@ TestShare = Annotated[
 Epsilon = Annotated[float | None, typer.Option("--epsilon", help="total budget of every record")]
 Delta = Annotated[float | None, typer.Option("--delta", help="failure probability")]
 
-PRIVATE: dict[str, Any] = {
-    "metrics.criterion": False, "metrics.lagrangian": False, "metrics.objective_every": 0, "run.seed": None,
-}  # fmt: skip
-"""Of one's own records nothing is computed that is not released with noise, and no seed lets anybody subtract it."""
-
 
 class Asked(NamedTuple):
     """What these options said."""
@@ -56,6 +51,7 @@ def settings_of(asked: Asked) -> dict[str, Any]:
 
 
 def _of_data(asked: Asked, data: str) -> dict[str, Any]:
+    from fedspd.assemble.memory import OPEN, UNLESS_SAID
     from fedspd.data import SOURCES
     from fedspd.data.own import TableSettings, own_schema
 
@@ -78,7 +74,11 @@ def _of_data(asked: Asked, data: str) -> dict[str, Any]:
         )
     clients = {"partition.kind": "iid" if dealt else "own", "problem.counts": "records"}
     return (
-        PRIVATE | clients | {"data.name": "table"} | {f"data.{key}": it for key, it in named.items() if it is not None}
+        UNLESS_SAID
+        | OPEN
+        | clients
+        | {"data.name": "table"}
+        | {f"data.{key}": it for key, it in named.items() if it is not None}
     )
 
 

@@ -8,6 +8,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
+from fedspd.assemble.own_units import own_units
 from fedspd.data import Schema
 from fedspd.data.frames import text_of, texts_of
 from fedspd.data.tabular import codes_of
@@ -120,7 +121,7 @@ class FedSPDClassifier(ClassifierMixin, FederatedEstimator):
         return ["the set of classes, which was read from y"] * read + super()._taken_as_public(columns)
 
     def _set_coefficients(self) -> None:
-        coefficients, constant = self.run_.recipe.linear(self._loss.contrast(self.run_.weights))
+        coefficients, constant = own_units(self.run_.recipe, self._loss.contrast(self.run_.weights))
         self.coef_, self.intercept_ = coefficients.T, constant - self._threshold
 
     @property

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from fedspd.assemble import Run
+from fedspd.assemble.own_units import own_units
 from fedspd.data import Numeric
 from fedspd.errors import InputError
 from fedspd.problem import Loss
@@ -24,7 +25,7 @@ def history(run: Run) -> Any:
 def coefficients(run: Run, loss: Loss, most: int) -> Any:
     """The largest coefficients times the range of their feature."""
     schema = run.recipe.schema
-    weighed, _ = run.recipe.linear(loss.contrast(run.weights))
+    weighed, _ = own_units(run.recipe, loss.contrast(run.weights))
     lower, upper = schema.ranges.T
     weighed = weighed * (upper - lower)[:, None]
     outputs = _outputs(run, weighed.shape[1])
@@ -51,7 +52,7 @@ def curve(run: Run, loss: Loss, column: str) -> Any:
     values = np.linspace(declared.lower, declared.upper, POINTS)
     features = np.zeros((POINTS, len(declared.features)))
     declared.write(values, features)
-    weights, _ = run.recipe.linear(loss.contrast(run.weights))
+    weights, _ = own_units(run.recipe, loss.contrast(run.weights))
     heights = features @ weights[[schema.columns.index(name) for name in declared.features]]
     heights = heights - heights.mean(axis=0)
     series = tuple(

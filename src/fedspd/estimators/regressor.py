@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 
+from fedspd.assemble.own_units import own_units
 from fedspd.data import Schema
 from fedspd.errors import InputError
 from fedspd.estimators.base import FederatedEstimator
@@ -98,7 +99,7 @@ class FedSPDRegressor(RegressorMixin, FederatedEstimator):
         return declared.target
 
     def _set_coefficients(self) -> None:
-        coefficients, constant = self.run_.recipe.linear(self.run_.weights)
+        coefficients, constant = own_units(self.run_.recipe, self.run_.weights)
         match self.run_.recipe.schema.target:
             case Number(lower=lower, upper=upper):
                 scale = (upper - lower) / 2

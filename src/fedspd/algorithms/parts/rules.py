@@ -19,7 +19,6 @@ from fedspd.privacy.plans.proved import largest_batch
 from fedspd.problem import is_regression
 
 PARTICIPATIONS = 5  # uploads per client when the rounds are left open
-OF_NUMBERS = 20  # the same for numbers and counts, whose steps must be short
 PATH = 2.0  # the path length n eta is PATH / noise^(2/3)
 
 
@@ -110,8 +109,7 @@ def counts(public: Public, one_round: bool = False, paid: int = 1) -> Counts:
         one_round: where rounds are left open there is one.
         paid: one of so many rounds uses records.
     """
-    usual = OF_NUMBERS if is_regression(public.objective.loss) else PARTICIPATIONS
-    rounds = public.rounds or (1 if one_round else rounds_for(usual, public.participants, public.clients))
+    rounds = public.rounds or (1 if one_round else rounds_for(PARTICIPATIONS, public.participants, public.clients))
     costly = (rounds + paid - 1) // paid
     return Counts(rounds, public.most_participations or ceil(costly * public.participants / public.clients))
 
