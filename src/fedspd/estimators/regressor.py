@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 
+from fedspd.assemble.own_units import own_units
 from fedspd.data import Schema
 from fedspd.errors import InputError
 from fedspd.estimators.base import FederatedEstimator
@@ -98,7 +99,7 @@ class FedSPDRegressor(RegressorMixin, FederatedEstimator):
         return declared.target
 
     def _set_coefficients(self) -> None:
-        coefficients, constant = self.run_.recipe.linear(self.run_.weights)
+        coefficients, constant = own_units(self.run_.recipe, self.run_.weights)
         match self.run_.recipe.schema.target:
             case Number(lower=lower, upper=upper):
                 scale = (upper - lower) / 2
@@ -108,8 +109,7 @@ class FedSPDRegressor(RegressorMixin, FederatedEstimator):
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         """The number, or the rate of the count, within what was declared."""
-        scores = self._scores(X)
-        return self.run_.recipe.schema.target.values(self._loss.predict(scores))  # pyright: ignore[reportAttributeAccessIssue]
+        return self._model.predictions(self._scores(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
         """The share that is explained: R², or D² of a count."""
