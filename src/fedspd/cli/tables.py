@@ -25,11 +25,6 @@ TestShare = Annotated[
 Epsilon = Annotated[float | None, typer.Option("--epsilon", help="total budget of every record")]
 Delta = Annotated[float | None, typer.Option("--delta", help="failure probability")]
 
-PRIVATE: dict[str, Any] = {
-    "metrics.criterion": False, "metrics.lagrangian": False, "metrics.objective_every": 0, "run.seed": None,
-}  # fmt: skip
-"""Of one's own records nothing is computed that is not released with noise, and no seed lets anybody subtract it."""
-
 
 class Asked(NamedTuple):
     """What these options said."""
@@ -56,10 +51,10 @@ def settings_of(asked: Asked) -> dict[str, Any]:
 
 
 def _of_data(asked: Asked, data: str) -> dict[str, Any]:
-    from fedspd.data import SOURCES
+    from fedspd.assemble.memory import PRIVATE
     from fedspd.data.own import TableSettings, own_schema
 
-    if data in SOURCES and data != "table":
+    if data in _boxed():
         _refuse(asked, f"is for a table of your own, got it with the data set {data!r}", "leave it out")
         return {"data.name": data} | ({} if asked.clients else _own_of_box(data))
     if asked.schema is None:
@@ -92,7 +87,7 @@ def _own_of_box(name: str) -> dict[str, Any]:
 def _boxed() -> list[str]:
     from fedspd.data import SOURCES
 
-    return [name for name in SOURCES if name != "table"]
+    return [name for name in SOURCES if name not in ("table", "memory")]
 
 
 def _refuse(asked: Asked, why: str, remedy: str) -> None:
