@@ -12,15 +12,13 @@ from fedspd.data.dataset import CLIENT
 from fedspd.data.source import MEMORY
 from fedspd.errors import InputError
 
-UNLESS_SAID = {
+PRIVATE: dict[str, Any] = {
     "metrics.criterion": False,
     "metrics.lagrangian": False,
     "metrics.objective_every": 0,
-    "run.engine": "numpy",  # in double precision
+    "run.seed": None,
 }
-"""What real records ask for: no measure that carries no noise."""
-OPEN: dict[str, Any] = {"run.participants": None, "run.seed": None}
-"""And that all clients take part, with draws that nobody knows."""
+"""Of one's own records nothing is computed that is not released with noise, and no seed lets anybody subtract it."""
 
 
 def of_records(cells: Cells, overrides: Mapping[str, Any], where_read: Mapping[str, Any] | None = None) -> Config:
@@ -39,5 +37,6 @@ def of_records(cells: Cells, overrides: Mapping[str, Any], where_read: Mapping[s
         )
     name = overrides.get("algorithm.name", DEFAULT_METHOD)
     preset = "proved" if METHODS.find(name).guarantee == "proved" else "published"
-    usual = UNLESS_SAID | ({"partition.kind": "own"} if own else {}) | dict(where_read or {})
-    return configuration.load(preset, OPEN | {"data.name": MEMORY} | dict(overrides), usual)
+    everyone = {"problem.counts": "records", "run.participants": None, "run.engine": "numpy"}  # in double precision
+    usual = PRIVATE | everyone | ({"partition.kind": "own"} if own else {}) | dict(where_read or {})
+    return configuration.load(preset, {"data.name": MEMORY, **overrides}, usual)

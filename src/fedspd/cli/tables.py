@@ -51,11 +51,9 @@ def settings_of(asked: Asked) -> dict[str, Any]:
 
 
 def _of_data(asked: Asked, data: str) -> dict[str, Any]:
-    from fedspd.assemble.memory import OPEN, UNLESS_SAID
-    from fedspd.data import SOURCES
     from fedspd.data.own import TableSettings, own_schema
 
-    if data in SOURCES and data != "table":
+    if data in _boxed():
         _refuse(asked, f"is for a table of your own, got it with the data set {data!r}", "leave it out")
         return {"data.name": data} | ({} if asked.clients else _own_of_box(data))
     if asked.schema is None:
@@ -73,13 +71,8 @@ def _of_data(asked: Asked, data: str) -> dict[str, Any]:
             "leave out --clients, or --client and the schema's client."
         )
     clients = {"partition.kind": "iid" if dealt else "own", "problem.counts": "records"}
-    return (
-        UNLESS_SAID
-        | OPEN
-        | clients
-        | {"data.name": "table"}
-        | {f"data.{key}": it for key, it in named.items() if it is not None}
-    )
+    given = {f"data.{key}": value for key, value in named.items() if value is not None}
+    return PRIVATE | clients | {"data.name": "table"} | given
 
 
 def _own_of_box(name: str) -> dict[str, Any]:
@@ -92,7 +85,7 @@ def _own_of_box(name: str) -> dict[str, Any]:
 def _boxed() -> list[str]:
     from fedspd.data import SOURCES
 
-    return [name for name in SOURCES if name != "table"]
+    return [name for name in SOURCES if name not in ("table", "memory")]
 
 
 def _refuse(asked: Asked, why: str, remedy: str) -> None:

@@ -56,9 +56,11 @@ def _is_missing(value: Any) -> bool:
 
 
 def text_of(value: Any) -> str:
-    """An entry as a schema writes it: whole numbers without a point, nothing where it is missing."""
+    """An entry as a schema writes it: whole numbers without a point, true and false, nothing where it is missing."""
     if _is_missing(value):
         return ""
+    if isinstance(value, bool):
+        return str(value).lower()
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
 
 

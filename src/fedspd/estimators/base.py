@@ -11,6 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from fedspd.assemble import Run
+from fedspd.assemble.model import Model
+from fedspd.assemble.own_units import words
 from fedspd.data import Schema, read_schema
 from fedspd.data.frames import is_frame, values_of
 from fedspd.errors import InputError
@@ -19,7 +21,7 @@ from fedspd.estimators.callers import check_pipeline, check_repetition
 from fedspd.estimators.inputs import Found, encoded, infer_schema, places_of, read_columns
 from fedspd.estimators.statement import Privacy
 from fedspd.estimators.training import GROUPS, clients_of, train
-from fedspd.problem import Loss, make_loss
+from fedspd.problem import make_loss
 from fedspd.target import Target
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
@@ -101,24 +103,23 @@ class FederatedEstimator(BaseEstimator):
             warnings.warn(f"The run stopped {self.run_.summary.stopped}.", ConvergenceWarning, stacklevel=3)
 
     @property
-    def _loss(self) -> Loss:
-        problem = self.run_.config.problem
-        return make_loss(problem.loss, self.run_.recipe.schema.target, problem.threshold)
+    def _model(self) -> Model:
+        """After the last round."""
+        check_is_fitted(self)
+        problem, recipe = self.run_.config.problem, self.run_.recipe
+        return Model(self.run_.weights, recipe, make_loss(problem.loss, recipe.schema.target, problem.threshold))
 
     def _scores(self, X: Any) -> np.ndarray:  # noqa: N803
-        """Scores of records after the last round, one column for each output."""
-        check_is_fitted(self)
-        declared = self.schema is not None
+        """Scores of records, one column for each output."""
+        declared, model = self.schema is not None, self._model
         columns = read_columns(self, X, declared, reset=False)
-        recipe = self.run_.recipe
-        rows = recipe.rows(encoded(columns, recipe.schema, self._places, missing=declared))
-        return rows @ self.run_.weights
+        return model.scores(encoded(columns, model.recipe.schema, self._places, missing=declared))
 
     @property
     def coefficient_names_(self) -> tuple[str, ...]:
         """Names of the features behind `coef_`: columns, or their levels, bins and spline functions."""
         check_is_fitted(self)
-        return self.run_.recipe.schema.columns
+        return words(self.run_.recipe.schema)
 
     @property
     def history_(self) -> Any:
@@ -143,13 +144,11 @@ class FederatedEstimator(BaseEstimator):
 
     def plot_coefficients(self, most: int = 20) -> Any:
         """The largest coefficients by what they weigh over the range of their feature, as axes of Matplotlib."""
-        check_is_fitted(self)
-        return pictures.coefficients(self.run_, self._loss, most)
+        return pictures.coefficients(self._model, most)
 
     def plot_curve(self, column: str) -> Any:
         """What a column of numbers adds to the score over its bounds, in its own units, as axes of Matplotlib."""
-        check_is_fitted(self)
-        return pictures.curve(self.run_, self._loss, column)
+        return pictures.curve(self._model, column)
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -121,7 +120,8 @@ class FedSPDClassifier(ClassifierMixin, FederatedEstimator):
         return ["the set of classes, which was read from y"] * read + super()._taken_as_public(columns)
 
     def _set_coefficients(self) -> None:
-        coefficients, constant = own_units(self.run_.recipe, self._loss.contrast(self.run_.weights))
+        model = self._model
+        coefficients, constant = own_units(model.recipe, model.loss.contrast(model.weights))
         self.coef_, self.intercept_ = coefficients.T, constant - self._threshold
 
     @property
@@ -144,4 +144,6 @@ class FedSPDClassifier(ClassifierMixin, FederatedEstimator):
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
         """The probability of each class."""
-        return softmax(self._scores(X), axis=1)
+        probabilities = self._model.probabilities(self._scores(X))
+        assert probabilities is not None, "softmax has them"
+        return probabilities

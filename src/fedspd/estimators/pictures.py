@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from fedspd.assemble import Run
-from fedspd.assemble.own_units import own_units
+from fedspd.assemble.model import Model
+from fedspd.assemble.own_units import own_units, words
 from fedspd.data import Numeric
 from fedspd.errors import InputError
-from fedspd.problem import Loss
 from fedspd.reading import nearest
 from fedspd.report import Chart, Measured, Series, draw, run_charts
 from fedspd.report.figures import draw_dots
@@ -22,16 +22,16 @@ def history(run: Run) -> Any:
     return draw([spent]).axes[0]
 
 
-def coefficients(run: Run, loss: Loss, most: int) -> Any:
+def coefficients(model: Model, most: int) -> Any:
     """The largest coefficients times the range of their feature."""
-    schema = run.recipe.schema
-    weighed, _ = own_units(run.recipe, loss.contrast(run.weights))
+    schema = model.recipe.schema
+    weighed, _ = own_units(model.recipe, model.loss.contrast(model.weights))
     lower, upper = schema.ranges.T
     weighed = weighed * (upper - lower)[:, None]
-    outputs = _outputs(run, weighed.shape[1])
+    outputs = _outputs(model, weighed.shape[1])
     named = [
         (f"{column}, {output}" if output else column, float(weight))
-        for column, row in zip(schema.columns, weighed, strict=True)
+        for column, row in zip(words(schema), weighed, strict=True)
         for output, weight in zip(outputs, row, strict=True)
     ]
     largest = sorted(named, key=lambda entry: -abs(entry[1]))[:most]
@@ -42,9 +42,9 @@ def coefficients(run: Run, loss: Loss, most: int) -> Any:
     return figure.axes[0]
 
 
-def curve(run: Run, loss: Loss, column: str) -> Any:
-    """What a column of numbers adds to the score, which is zero on average over its bounds."""
-    schema = run.recipe.schema
+def curve(model: Model, column: str) -> Any:
+    """What a column of numbers adds to the score by itself, set to zero on average over its bounds."""
+    schema = model.recipe.schema
     numeric = {each.name: each for each in schema.inputs if isinstance(each, Numeric)}
     if column not in numeric:
         raise InputError(f"a curve is of a column of numbers, got {column!r}; {nearest(column, numeric)}")
@@ -52,16 +52,16 @@ def curve(run: Run, loss: Loss, column: str) -> Any:
     values = np.linspace(declared.lower, declared.upper, POINTS)
     features = np.zeros((POINTS, len(declared.features)))
     declared.write(values, features)
-    weights, _ = own_units(run.recipe, loss.contrast(run.weights))
+    weights, _ = own_units(model.recipe, model.loss.contrast(model.weights))
     heights = features @ weights[[schema.columns.index(name) for name in declared.features]]
     heights = heights - heights.mean(axis=0)
     series = tuple(
         Series(output or column, tuple(values), tuple(height))
-        for output, height in zip(_outputs(run, heights.shape[1]), heights.T, strict=True)
+        for output, height in zip(_outputs(model, heights.shape[1]), heights.T, strict=True)
     )
     return draw([Chart(f"Learned curve of {column}", column, "change of the score", series)]).axes[0]
 
 
-def _outputs(run: Run, count: int) -> tuple[str, ...]:
+def _outputs(model: Model, count: int) -> tuple[str, ...]:
     """Names of scores where there are several."""
-    return run.classes if count > 1 else ("",)
+    return model.target.classes if count > 1 else ("",)

@@ -109,8 +109,7 @@ class FedSPDRegressor(RegressorMixin, FederatedEstimator):
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         """The number, or the rate of the count, within what was declared."""
-        scores = self._scores(X)
-        return self.run_.recipe.schema.target.values(self._loss.predict(scores))  # pyright: ignore[reportAttributeAccessIssue]
+        return self._model.predictions(self._scores(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
         """The share that is explained: R², or D² of a count."""
