@@ -51,6 +51,7 @@ def settings_of(asked: Asked) -> dict[str, Any]:
 
 
 def _of_data(asked: Asked, data: str) -> dict[str, Any]:
+    from fedspd.assemble.memory import PRIVATE
     from fedspd.data.own import TableSettings, own_schema
 
     if data in _boxed():
