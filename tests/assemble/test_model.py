@@ -10,11 +10,11 @@ from sklearn.metrics import mean_absolute_error, mean_poisson_deviance
 
 from fedspd import InputError
 from fedspd.assemble import Run, execute, prepare_experiment
-from fedspd.assemble.model import INTERCEPT, Coefficient, Model, load_model
 from fedspd.config import load
 from fedspd.data import SOURCES, Cells, Numeric, Schema, Table, encode
 from fedspd.results import write_run
 from fedspd.results.run_folder import MODEL
+from fedspd.scoring.model import INTERCEPT, Coefficient, Model, load_model
 from fedspd.target import Count, Number
 from tests.support.models import BASES, KINDS, made_cells, made_model
 from tests.support.small_runs import SMALL, small_run

@@ -212,8 +212,8 @@ def test_an_exported_graph_gives_the_same_predictions_in_a_runtime(home: Home) -
 
 def test_without_onnx_the_remedy_is_told(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     from fedspd import InputError
-    from fedspd.assemble.model import load_model
     from fedspd.export import exported
+    from fedspd.scoring.model import load_model
 
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(InputError, match=r"pip install 'fedspd\[onnx\]'"):

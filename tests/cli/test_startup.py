@@ -10,7 +10,7 @@ STARTS = {
     "the package": "import fedspd",
     "the command": "import fedspd.cli",
     "what a command prints with": "import fedspd.cli, fedspd.report",
-    "a model": "import fedspd.assemble.prediction, fedspd.export",
+    "a model": "import fedspd.scoring.prediction, fedspd.export",
     "the published run": "import fedspd; fedspd.run('published', {'run.rounds': 2, 'metrics.criterion': False})",
 }
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from fedspd.data.describe import describe_table
-from fedspd.data.files import read_columns
+from fedspd.data.describe.draft import describe_table
+from fedspd.data.files.reading import read_columns
 from fedspd.errors import InputError
 
 SECRET = "Xanthippe"  # a cell that must not be seen

@@ -11,8 +11,8 @@ import pyarrow.parquet
 import pytest
 
 from fedspd.data import Categorical, Numeric, Schema, read_schema, read_table, write_adult_csv
-from fedspd.data.describe import Draft, describe_table
-from fedspd.data.quality import Quality, quality
+from fedspd.data.describe.draft import Draft, describe_table
+from fedspd.data.describe.quality import Quality, quality
 from fedspd.data.schema import check_confirmed, parse_schema
 from fedspd.errors import InputError
 from fedspd.target import Classes, Count, Number, Target
@@ -138,7 +138,7 @@ def test_columns_of_parquet_that_hold_lists_or_dates_are_left_out(tmp_path: Path
 def test_a_guess_from_the_first_records_is_corrected_by_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedspd.data.delimited.BLOCK", 400)
+    monkeypatch.setattr("fedspd.data.files.delimited.BLOCK", 400)
     codes = [*range(250, 350), *["V27", "E10"] * 20]
     late = [*[None] * 100, *[1.5, 2.5] * 20]
     draft = described(tmp_path, code=codes, late=late, y=["a", "b"] * 70)

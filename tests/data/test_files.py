@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from fedspd.data import cells, delimited
-from fedspd.data.files import Columns, read_columns
+from fedspd.data.files import cells, delimited
+from fedspd.data.files.reading import Columns, read_columns
 from fedspd.errors import InputError
 
 PLAIN = "age,ward\n64,surgery\n30,\n,medicine\n"

@@ -20,8 +20,8 @@ from fedspd.data import (
     read_schema,
     schema_text,
 )
-from fedspd.data.cells import MISSING
 from fedspd.data.columns import Product
+from fedspd.data.files.cells import MISSING
 from fedspd.errors import InputError
 from fedspd.target import Classes, Count, Number
 from tests.support.tables import known

@@ -12,7 +12,7 @@ from fedspd.algorithms.methods.fedpd import FedPD
 from fedspd.algorithms.methods.fedspd import FedSPD
 from fedspd.algorithms.parts.step_sizes import Constant
 from fedspd.assemble import prepare_experiment
-from fedspd.assemble.planning import proposed_plan
+from fedspd.assemble.agreement.planning import proposed_plan
 from fedspd.engine import Simulation
 from fedspd.engine.numpy_engine import simulate
 from fedspd.engine.simulation import check_claims

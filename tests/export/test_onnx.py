@@ -8,9 +8,9 @@ import onnxruntime
 import pytest
 
 from fedspd import InputError
-from fedspd.assemble.model import Model
 from fedspd.data import encode
 from fedspd.export.onnx_model import to_onnx
+from fedspd.scoring.model import Model
 from tests.support.models import AGE, BASES, KINDS, made_cells, made_columns, made_model
 
 CELLS = made_cells(3000)

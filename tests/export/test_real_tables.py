@@ -9,12 +9,12 @@ import onnxruntime
 import pytest
 
 from fedspd.assemble import Run, execute, prepare_experiment
-from fedspd.assemble.model import Model, load_model
 from fedspd.config import load
 from fedspd.data import SOURCES, Categorical
 from fedspd.data.boxed import Columns, read_boxed
 from fedspd.export import exported
 from fedspd.results import write_run
+from fedspd.scoring.model import Model, load_model
 from tests.support.small_runs import SMALL
 
 

@@ -11,10 +11,10 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from fedspd import InputError
-from fedspd.assemble.model import Model
 from fedspd.data import Categorical, Recipe, Schema, encode
 from fedspd.export.encoder import RecordEncoder
 from fedspd.export.pipeline import sklearn_bytes, to_sklearn
+from fedspd.scoring.model import Model
 from fedspd.target import Classes
 from tests.support.models import BASES, KINDS, made_cells, made_columns, made_model
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from fedspd.assemble.model import Model
 from fedspd.data import Recipe
 from fedspd.data.columns import Categorical, Numeric, Product
 from fedspd.data.schema import Schema
 from fedspd.problem import make_loss
+from fedspd.scoring.model import Model
 from fedspd.target import Classes, Count, Number, Target
 
 AGE = Numeric("age", 18.0, 110.0, 60.0)

@@ -3,8 +3,8 @@
 import secrets
 from dataclasses import replace
 
+from fedspd.assemble.agreement.pace import paced
 from fedspd.assemble.gate import SECRET
-from fedspd.assemble.pace import paced
 from fedspd.config import Config
 from fedspd.data import Cells, Table
 from fedspd.data.dataset import CLIENT

@@ -13,7 +13,7 @@ from fedspd.cli.events import AsJson
 from fedspd.errors import InputError
 
 if TYPE_CHECKING:
-    from fedspd.data.quality import Quality
+    from fedspd.data.describe.quality import Quality
 
 err = Console(stderr=True, soft_wrap=True)
 DESCRIBE_EXAMPLES = """
@@ -48,8 +48,8 @@ def describe(
 ) -> None:
     """Draft a schema of a table (standard output) and report what its columns hold (standard error, for you alone)."""
     from fedspd.data import read_schema
-    from fedspd.data.describe import Draft, describe_table
-    from fedspd.data.quality import quality
+    from fedspd.data.describe.draft import Draft, describe_table
+    from fedspd.data.describe.quality import quality
     from fedspd.results import to_json
 
     if (target is None) == (schema is None) or (client is not None and schema is not None):

@@ -45,9 +45,9 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write a trained model in a form that other programs read."""
-    from fedspd.assemble.model import load_model
     from fedspd.export import exported
     from fedspd.results import NewFile, to_json
+    from fedspd.scoring.model import load_model
 
     target = NewFile(file)
     made = exported(load_model(run, average), form.value)

@@ -44,7 +44,7 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
     """Propose batch size, local steps, rounds, step sizes and noise for a budget, without looking at any record."""
-    from fedspd.assemble.planning import plan_of, proposed_plan
+    from fedspd.assemble.agreement.planning import plan_of, proposed_plan
     from fedspd.results import to_json
 
     if data is not None:

@@ -13,7 +13,7 @@ from fedspd.cli.events import AsJson
 from fedspd.errors import InputError
 
 if TYPE_CHECKING:
-    from fedspd.assemble.prediction import Predictions
+    from fedspd.scoring.prediction import Predictions
 
 err = Console(stderr=True, soft_wrap=True)
 EXAMPLES = """
@@ -45,9 +45,9 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Apply a trained model to the records of a table: a row for each, in their order."""
-    from fedspd.assemble.model import load_model
-    from fedspd.assemble.prediction import predict_table
     from fedspd.results import NewFile, to_json
+    from fedspd.scoring.model import load_model
+    from fedspd.scoring.prediction import predict_table
 
     if as_json and file is None:
         raise InputError("--json needs --out, got it without: both would print to standard output; add --out.")

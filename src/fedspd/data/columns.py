@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fedspd.data.cells import MISSING
+from fedspd.data.files.cells import MISSING
 from fedspd.errors import InputError
 from fedspd.reading import nearest
 

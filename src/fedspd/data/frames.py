@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fedspd.data.cells import MISSING, PLACES, Numbers, Texts, number_of
 from fedspd.data.columns import Categorical
 from fedspd.data.dataset import Category
-from fedspd.data.files import Columns
+from fedspd.data.files.cells import MISSING, PLACES, Numbers, Texts, number_of
+from fedspd.data.files.reading import Columns
 from fedspd.data.schema import Schema
 from fedspd.data.tabular import Cells, codes_of, table_of
 from fedspd.errors import InputError

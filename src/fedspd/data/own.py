@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fedspd.data.cells import Texts
 from fedspd.data.dataset import CLIENT, Table
-from fedspd.data.files import Columns, files_of
+from fedspd.data.files.cells import Texts
+from fedspd.data.files.reading import Columns, files_of
 from fedspd.data.scaling import LARGE
 from fedspd.data.schema import Schema, read_schema
 from fedspd.data.tabular import Cells, read_declared, table_of

@@ -12,9 +12,9 @@ import numpy as np
 
 from fedspd.data import boxed
 from fedspd.data.adult import AdultSettings, adult_schema, load
-from fedspd.data.cells import Numbers, Texts
 from fedspd.data.dataset import Table
-from fedspd.data.files import Columns
+from fedspd.data.files.cells import Numbers, Texts
+from fedspd.data.files.reading import Columns
 from fedspd.data.own import TableSettings, own_content, own_schema, read_own
 from fedspd.data.schema import Schema, read_schema
 from fedspd.data.tabular import Cells, table_of

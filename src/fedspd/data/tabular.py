@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from fedspd.data import scaling
-from fedspd.data.cells import Texts
 from fedspd.data.columns import Categorical, Numeric
 from fedspd.data.dataset import CLIENT, Category, Table
-from fedspd.data.files import Columns, Paths, read_columns
+from fedspd.data.files.cells import Texts
+from fedspd.data.files.reading import Columns, Paths, read_columns
 from fedspd.data.scaling import Matrix
 from fedspd.data.schema import Schema
 from fedspd.errors import InputError

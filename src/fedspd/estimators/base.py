@@ -11,8 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from fedspd.assemble import Run
-from fedspd.assemble.model import Model
-from fedspd.assemble.own_units import words
 from fedspd.data import Schema, read_schema
 from fedspd.data.frames import is_frame, values_of
 from fedspd.errors import InputError
@@ -22,6 +20,8 @@ from fedspd.estimators.inputs import Found, encoded, infer_schema, places_of, re
 from fedspd.estimators.statement import Privacy
 from fedspd.estimators.training import GROUPS, clients_of, train
 from fedspd.problem import make_loss
+from fedspd.scoring.model import Model
+from fedspd.scoring.own_units import words
 from fedspd.target import Target
 
 LIBRARIES = ("pandas", "polars", "pyarrow")

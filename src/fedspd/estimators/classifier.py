@@ -7,13 +7,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from fedspd.assemble.own_units import own_units
 from fedspd.data import Schema
 from fedspd.data.frames import text_of, texts_of
 from fedspd.data.tabular import codes_of
 from fedspd.errors import InputError
 from fedspd.estimators.base import FederatedEstimator
 from fedspd.estimators.inputs import Found
+from fedspd.scoring.own_units import own_units
 from fedspd.target import Classes
 
 

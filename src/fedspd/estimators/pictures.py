@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 
 from fedspd.assemble import Run
-from fedspd.assemble.model import Model
-from fedspd.assemble.own_units import own_units, words
 from fedspd.data import Numeric
 from fedspd.errors import InputError
 from fedspd.reading import nearest
 from fedspd.report import Chart, Measured, Series, draw, run_charts
 from fedspd.report.figures import draw_dots
+from fedspd.scoring.model import Model
+from fedspd.scoring.own_units import own_units, words
 
 POINTS = 201
 

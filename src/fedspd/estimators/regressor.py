@@ -6,11 +6,11 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 
-from fedspd.assemble.own_units import own_units
 from fedspd.data import Schema
 from fedspd.errors import InputError
 from fedspd.estimators.base import FederatedEstimator
 from fedspd.estimators.inputs import pair
+from fedspd.scoring.own_units import own_units
 from fedspd.target import Classes, Count, Number
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from fedspd.data import Categorical, Numeric, Recipe, encode
-from fedspd.data.cells import MISSING, number_of, stripped
 from fedspd.data.columns import Column
+from fedspd.data.files.cells import MISSING, number_of, stripped
 from fedspd.errors import InputError
 
 

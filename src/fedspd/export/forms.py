@@ -6,9 +6,9 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from fedspd.assemble.model import Coefficient, Model
 from fedspd.errors import InputError
 from fedspd.reading import nearest
+from fedspd.scoring.model import Coefficient, Model
 
 
 class Exported(NamedTuple):

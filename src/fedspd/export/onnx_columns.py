@@ -4,8 +4,8 @@ from math import factorial
 
 import numpy as np
 
-from fedspd.data.cells import MISSING
 from fedspd.data.columns import DEGREE, Categorical, Column, Numeric, Product, spline_knots
+from fedspd.data.files.cells import MISSING
 from fedspd.data.schema import Schema
 from fedspd.export.onnx_nodes import Nodes
 

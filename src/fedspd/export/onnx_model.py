@@ -4,13 +4,13 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from fedspd.assemble.model import Model
 from fedspd.data import Categorical
 from fedspd.errors import InputError
 from fedspd.export.onnx_columns import encoded
 from fedspd.export.onnx_nodes import Nodes
 from fedspd.problem import Huber, LeastSquares, Poisson, Softmax, SquaredHinge
 from fedspd.problem.regression import LEAST_SHARE
+from fedspd.scoring.model import Model
 from fedspd.target import Number
 
 OPERATORS, LOOKUPS, FORMAT = 18, 3, 9  # versions that runtimes since the spring of 2023 know

@@ -9,12 +9,12 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRe
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 
-from fedspd.assemble.model import Model
 from fedspd.data.scaling import Matrix
 from fedspd.errors import InputError
 from fedspd.export.encoder import RecordEncoder
 from fedspd.problem import Huber, LeastSquares, Poisson, Softmax, SquaredHinge
 from fedspd.problem.regression import LEAST_SHARE
+from fedspd.scoring.model import Model
 from fedspd.target import Number
 
 

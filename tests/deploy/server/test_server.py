@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Error, Message, RecordDict
 
-from fedspd.assemble.model import load_model
 from fedspd.deploy.protocol import wire
 from fedspd.deploy.protocol.identity import read_identity
 from fedspd.deploy.protocol.messages import Closed, Present, Refused, signed_presence
@@ -19,6 +18,7 @@ from fedspd.deploy.site import client as client_module
 from fedspd.errors import InputError
 from fedspd.report import folders_page, save_run
 from fedspd.results import read_run
+from fedspd.scoring.model import load_model
 from tests.support.deploy.loopback import honest
 from tests.support.deploy.sites import Federation, federation, measure, play
 from tests.support.deploy.twists import Change, in_round, lost, mean_of_totals, replies_made, with_reply

@@ -11,7 +11,7 @@ from cryptography import x509
 
 from fedspd import __version__
 from fedspd.data import read_schema, read_table
-from fedspd.data.quality import quality
+from fedspd.data.describe.quality import quality
 from fedspd.deploy.flower import require_flower
 from fedspd.deploy.protocol.identity import read_identity, read_members
 from fedspd.deploy.site.settings import Server, Site, read_site

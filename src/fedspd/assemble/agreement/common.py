@@ -41,7 +41,7 @@ def agree(config: Config, holdings: Holdings, columns: int, target: Target) -> A
         columns: of the features, a bias included.
         target: what is predicted.
     """
-    from fedspd.assemble import proved, published
+    from fedspd.assemble.agreement import proved, published
 
     if config.algorithm.method.guarantee == "proved":
         return proved.agree(config, holdings, columns, target)

@@ -16,9 +16,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from fedspd.data.cells import MISSING, NumberCollector, Numbers, TextCollector, Texts, what_is
-from fedspd.data.delimited import Delimited
-from fedspd.data.parquet import ENDS, Parquet
+from fedspd.data.files.cells import MISSING, NumberCollector, Numbers, TextCollector, Texts, what_is
+from fedspd.data.files.delimited import Delimited
+from fedspd.data.files.parquet import ENDS, Parquet
 from fedspd.errors import InputError
 
 OTHERS = {  # how files begin that are often taken for tables

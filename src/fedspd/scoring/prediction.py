@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedspd.assemble.model import Model
 from fedspd.data import Categorical, Numeric
-from fedspd.data.cells import Texts
-from fedspd.data.files import Columns, Paths, read_columns
-from fedspd.data.quality import Quality, quality_of_numbers, quality_of_texts
+from fedspd.data.describe.quality import Quality, quality_of_numbers, quality_of_texts
+from fedspd.data.files.cells import Texts
+from fedspd.data.files.reading import Columns, Paths, read_columns
 from fedspd.data.tabular import cells_of
 from fedspd.errors import InputError
+from fedspd.scoring.model import Model
 
 PREDICTION = "prediction"
 

@@ -8,7 +8,6 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from fedspd.assemble.own_units import own_units, words
 from fedspd.data import Recipe, encode
 from fedspd.data.recipe import Base
 from fedspd.data.scaling import Matrix
@@ -16,6 +15,7 @@ from fedspd.errors import InputError
 from fedspd.problem import LOSSES, Huber, LeastSquares, Loss, Poisson, Softmax, make_loss
 from fedspd.reading import nearest
 from fedspd.results import read_model
+from fedspd.scoring.own_units import own_units, words
 from fedspd.target import Classes, Number, Target
 
 NEEDED = ("weights", "average", "loss", "threshold", "schema", "base", "bias")

@@ -16,7 +16,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from fedspd.data.glance import glance
+from fedspd.data.files.glance import glance
 from fedspd.errors import InputError
 
 DELIMITERS = ",;\t| "

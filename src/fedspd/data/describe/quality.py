@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedspd.data.cells import Numbers, Texts
 from fedspd.data.columns import Categorical
-from fedspd.data.files import Paths
+from fedspd.data.files.cells import Numbers, Texts
+from fedspd.data.files.reading import Paths
 from fedspd.data.schema import Schema
 from fedspd.data.tabular import codes_of, read_declared
 from fedspd.target import Classes, Count

@@ -2,7 +2,7 @@
 
 from math import inf
 
-from fedspd.assemble.agreement import Agreed, averaged_clients, public_numbers
+from fedspd.assemble.agreement.common import Agreed, averaged_clients, public_numbers
 from fedspd.config import Config
 from fedspd.data import Holdings
 from fedspd.errors import InputError

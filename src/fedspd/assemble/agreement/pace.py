@@ -9,7 +9,7 @@ from dataclasses import fields
 from math import ceil
 
 from fedspd.algorithms.parts.rules import noise_per_path, path_length
-from fedspd.assemble.agreement import client_objective
+from fedspd.assemble.agreement.common import client_objective
 from fedspd.config import Config, changed
 from fedspd.privacy.accounting import Gaussian, calibrate
 from fedspd.problem import is_regression

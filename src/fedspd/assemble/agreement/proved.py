@@ -5,7 +5,7 @@ from math import inf
 from fedspd.algorithms import Made, Work
 from fedspd.algorithms.base import AveragesSteps, PerturbsObjective, TakesTurns
 from fedspd.algorithms.parts.rules import multiplier_for
-from fedspd.assemble.agreement import Agreed, public_numbers
+from fedspd.assemble.agreement.common import Agreed, public_numbers
 from fedspd.assemble.extensions import check_proof
 from fedspd.config import Config
 from fedspd.data import Holdings

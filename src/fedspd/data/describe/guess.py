@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedspd.data.cells import MISSING, Numbers, Texts, number_of, stripped
-from fedspd.data.files import Paths, Source, read_columns
+from fedspd.data.files.cells import MISSING, Numbers, Texts, number_of, stripped
+from fedspd.data.files.reading import Paths, Source, read_columns
 from fedspd.errors import InputError
 
 MOST_LEVELS = 1000

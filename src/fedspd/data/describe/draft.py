@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import tomli_w
 
-from fedspd.data.cells import DATE, MISSING, Numbers, Texts, number_of
-from fedspd.data.files import Columns, Paths, open_files, read_columns
-from fedspd.data.guess import MOST_LEVELS, Guessed, read_guessed
-from fedspd.data.quality import Quality, quality_of_numbers, quality_of_texts
+from fedspd.data.describe.guess import MOST_LEVELS, Guessed, read_guessed
+from fedspd.data.describe.quality import Quality, quality_of_numbers, quality_of_texts
+from fedspd.data.files.cells import DATE, MISSING, Numbers, Texts, number_of
+from fedspd.data.files.reading import Columns, Paths, open_files, read_columns
 from fedspd.errors import InputError
 
 MOST_CLASSES = 20  # so many different whole numbers may be classes

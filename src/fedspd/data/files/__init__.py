@@ -1,0 +1,1 @@
+"""A table, whatever files it is in: CSV of any dialect, gzip, Parquet. Only this room knows pyarrow."""
