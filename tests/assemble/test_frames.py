@@ -32,7 +32,7 @@ def test_a_frame_runs_with_its_own_clients_and_says_that_nothing_else_was_kept()
     assert run.config.data.name == "memory"
     statement = privacy_statement(run.summary)
     assert statement.startswith("The noise comes from a seed that the operating system drew and nobody kept.")
-    assert statement.endswith("nothing else was kept of the records.")
+    assert statement.endswith("nothing else was kept of the records that were trained on.")
     assert np.isnan(run.history["clipped_share"]).all()
 
 

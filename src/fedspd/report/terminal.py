@@ -63,9 +63,14 @@ def _not_covered(summary: Summary) -> str:
     known = [phrase for name, phrase in DIAGNOSTICS.items() if _is_known(summary[name])]
     if summary.engine == SITES:
         return "Covered are all releases; nothing else left a site."
+    tested = (
+        f" Not covered either: the {summary.test_records} records that models were measured on."
+        if summary.seed is None and summary.test_records
+        else ""
+    )
     if not known:
-        return "Covered are all releases; nothing else was kept of the records."
-    return f"Covered are all releases; not covered, and without noise: {', '.join(known)}."
+        return f"Covered are all releases; nothing else was kept of the records that were trained on.{tested}"
+    return f"Covered are all releases; not covered, and without noise: {', '.join(known)}.{tested}"
 
 
 def _is_known(value: object) -> bool:

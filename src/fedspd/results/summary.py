@@ -176,6 +176,9 @@ class Summary:
     )
     optimum_explained: Number = field(default=None, metadata=_diagnostic("test_explained of x⋆", SHARE))
     optimum_loss: Number = field(default=None, metadata=_diagnostic("test_loss of x⋆"))
+    test_records: int | None = field(default=None, metadata=_run(
+        "records that models were measured on, without noise: the guarantee does not cover them", "records"
+    ))  # fmt: skip
     run: str | None = field(default=None, metadata=_run("name of a run between real sites; left out of a simulation's"))
 
     def __getitem__(self, name: str) -> Any:
