@@ -36,6 +36,7 @@ SLOW = {"README.md", "docs/reading-the-paper.md"} | {
         "run-fast",
         "run-folder",
         "sweep",
+        "train-on-your-own-table",
     )
 }
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
