@@ -41,7 +41,7 @@ class Number:
     def labels(self, values: Any) -> Any:
         """On [-1, 1]."""
         inside = np.clip(np.asarray(values, float), self.lower, self.upper)
-        return 2 * (inside - self.lower) / (self.upper - self.lower) - 1
+        return 2 * ((inside - self.lower) / (self.upper - self.lower)) - 1
 
     def values(self, labels: Any) -> Any:
         """In the target's own units, within its bounds."""

@@ -113,7 +113,10 @@ def test_without_a_random_state_noise_is_kept_nowhere_and_nothing_else_is_known(
     assert one.run_.summary.seed is None
     text = str(one.privacy_)
     assert text.startswith("The noise comes from a seed that the operating system drew and nobody kept.")
-    assert "nothing else was kept of the records that were trained on. Taken as public: how many records each client holds" in text
+    assert (
+        "nothing else was kept of the records that were trained on. Taken as public: how many records each client holds"
+        in text
+    )
     assert "the set of classes, which was read from y, the levels of categorical columns." in text
     assert {"objective", "alfv", "clipped_share"}.isdisjoint(one.history_.columns)
 

@@ -64,13 +64,18 @@ def open_gate(
             part of its records such a client trains on, it is charged for all of them.
         epsilon: what a client may spend in all its runs on this ledger; None: what the plan spends.
     """
-    deal = _deal(config, shards) if own is None else f"own {own[0]}"
+    deal = _deal(config, shards) if own is None else f"own {own[0].replace('@', '%40')}"
     run = _run_name(config)
-    _check_unused(ledger, run, deal, config)
     clients = own[1] if own is not None else tuple(f"client-{number}" for number in range(shards.clients))
     names = tuple(f"{client}@{deal}" for client in clients)
+    _check_unused(ledger, run, deal, config)
+    if own is not None and ledger.accounts and not {*names} & {*ledger.accounts}:
+        raise InputError(
+            f"clients must be called as in the earlier runs on this ledger, got none of its {len(ledger.accounts)}: "
+            "records under another name could spend two budgets; use the names of before, or name a new ledger."
+        )
     budgets = {
-        name: Budget(epsilon or budget, plan.delta, plan.relation)  # pyright: ignore[reportArgumentType]
+        name: Budget(budget if epsilon is None else epsilon, plan.delta, plan.relation)  # pyright: ignore[reportArgumentType]
         for name, budget in zip(names, plan.budgets.tolist(), strict=True)
     }
     most = plan.most_participations.tolist()
@@ -86,7 +91,7 @@ def _check_unused(ledger: Ledger, run: str, deal: str, config: Config) -> None:
             f"a noise draw is used once, got run.seed = {config.run.seed} for the second time on this ledger; choose "
             "another seed."
         )
-    if any(not name.endswith(f"@{deal}") for name in ledger.accounts):
+    if any(name.rpartition("@")[2] != deal for name in ledger.accounts):
         raise InputError(
             "the records must be dealt to clients as in the earlier runs on this ledger, got another deal, under which "
             "a record could spend two budgets; set partition.seed to the seed of the first run, or name a new ledger."

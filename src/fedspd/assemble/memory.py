@@ -12,14 +12,6 @@ from fedspd.data.dataset import CLIENT
 from fedspd.data.source import MEMORY
 from fedspd.errors import InputError
 
-PRIVATE: dict[str, Any] = {
-    "metrics.criterion": False,
-    "metrics.lagrangian": False,
-    "metrics.objective_every": 0,
-    "run.seed": None,
-}
-"""Of one's own records nothing is computed that is not released with noise, and no seed lets anybody subtract it."""
-
 
 def of_records(cells: Cells, overrides: Mapping[str, Any], where_read: Mapping[str, Any] | None = None) -> Config:
     """The preset of a method's guarantee, changed for records in memory, and then as the overrides say.
@@ -37,6 +29,5 @@ def of_records(cells: Cells, overrides: Mapping[str, Any], where_read: Mapping[s
         )
     name = overrides.get("algorithm.name", DEFAULT_METHOD)
     preset = "proved" if METHODS.find(name).guarantee == "proved" else "published"
-    everyone = {"problem.counts": "records", "run.participants": None, "run.engine": "numpy"}  # in double precision
-    usual = PRIVATE | everyone | ({"partition.kind": "own"} if own else {}) | dict(where_read or {})
+    usual = ({"partition.kind": "own"} if own else {}) | dict(where_read or {})
     return configuration.load(preset, {"data.name": MEMORY, **overrides}, usual)

@@ -17,8 +17,9 @@ from fedspd.assemble.memory import of_records
 from fedspd.assemble.optimum import cached_optimum
 from fedspd.assemble.summary import summarize
 from fedspd.config import Config, changed
+from fedspd.config.sections import OWN_SOURCES
 from fedspd.data import Recipe, Schema, frame_cells, read_schema
-from fedspd.engine import Outcome, convergence, simulate
+from fedspd.engine import Outcome, convergence, optimum, simulate
 from fedspd.errors import InputError
 from fedspd.privacy.ledger import Ledger
 from fedspd.problem import loss_name
@@ -128,9 +129,9 @@ def execute(experiment: Experiment, on_round: Callable[[], Any] = lambda: None) 
 def conclude(experiment: Experiment, outcome: Outcome, engine: str, wall_seconds: float) -> Run:
     """Sum up what a simulation led to."""
     config = changed(experiment.config, {"run.engine": engine})
-    best = cached_optimum(experiment.simulation) if config.metrics.criterion else None
+    best = _optimum(experiment) if config.metrics.criterion else None
     measured = None if best is None else _convergence(experiment, outcome, best)
-    if config.run.seed is None:
+    if config.run.seed is None or config.data.name in OWN_SOURCES:
         outcome = replace(outcome, history=_without_clipping(outcome.history))
     average = outcome.average(config.run.average_last)
     summary = summarize(experiment, outcome, average, measured, best, engine, wall_seconds)
@@ -142,6 +143,12 @@ def conclude(experiment: Experiment, outcome: Outcome, engine: str, wall_seconds
         average,
         experiment.recipe,
     )
+
+
+def _optimum(experiment: Experiment) -> np.ndarray:
+    """Remembered, but for somebody's own records, of which it is a model without noise."""
+    own = experiment.config.data.name in OWN_SOURCES
+    return optimum(experiment.simulation) if own else cached_optimum(experiment.simulation)
 
 
 def _without_clipping(history: History) -> History:

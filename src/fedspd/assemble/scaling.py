@@ -39,8 +39,8 @@ def released_moments(
     moments = make_moments(config, declared.numeric, declared.categorical, shards.holdings, plan)
     if gate is not None and not gate.charge_all(0):
         raise InputError(
-            "every client must have budget for the release of moments, got some without; raise the budget, name a "
-            "new ledger, or set data.scaling = min-max."
+            "every client must have budget for the release of moments, got some without; name a new "
+            "ledger, in which the first run says what may be spent in all (--ledger-epsilon)."
         )
     scales = plan.moments_scale(moments.sensitivity)
     return release_moments(moments, shards, scales, stream(config.seed, "moments"))

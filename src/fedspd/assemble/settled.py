@@ -33,6 +33,7 @@ def own_clients(table: Table) -> tuple[str, ...]:
     if CLIENT not in table.attributes:
         raise InputError(
             "partition.kind = own needs a table that names the client of each record, got one that does not; name the "
-            "column with data.client, give a file for each client, or deal the records with another partition.kind."
+            "column with data.client (--client), give a file for each client, or deal the records with another "
+            "partition.kind (--clients)."
         )
     return table.attributes[CLIENT].levels

@@ -16,6 +16,7 @@ from fedspd.algorithms.base import RemembersNoise, draws_shape
 from fedspd.engine.release import Drawn
 from fedspd.engine.release import release as make_release
 from fedspd.engine.round import play_free
+from fedspd.problem import Huber, LeastSquares, Loss, Poisson
 from fedspd.typing import Argmin, Batches, Private, Query
 
 COLUMNS, BATCH, ROUNDS = 3, 6, 5  # of a small attack
@@ -29,7 +30,7 @@ class Shard:
     features: np.ndarray
     labels: np.ndarray
 
-    def with_record(self, index: int, row: np.ndarray, label: int) -> "Shard":
+    def with_record(self, index: int, row: np.ndarray, label: Any) -> "Shard":
         """The same shard but for one record."""
         features, labels = self.features.copy(), self.labels.copy()
         features[index], labels[index] = row, label
@@ -83,14 +84,23 @@ def attack(algorithm: Any, row_norm: float, tries: int = 40, seed: int = 0) -> F
 def _one_attack(algorithm: Any, row_norm: float, rng: np.random.Generator) -> Found:
     steps, outputs = algorithm.local_steps, algorithm.objective.loss.outputs
     records = BATCH * steps
-    shard = Shard(_rows(rng, records, row_norm), rng.integers(0, max(outputs, 2), records))
+    shard = Shard(_rows(rng, records, row_norm), _labels(rng, algorithm.objective.loss, records))
     swapped = int(rng.integers(records))
     other = [_rows(rng, 1, row_norm)[0], -shard.features[swapped], shard.features[swapped]][rng.integers(3)]
     other = 0 * other if algorithm.relation == "zero-out" else other
-    neighbor = shard.with_record(swapped, other, int(rng.integers(0, max(outputs, 2))))
+    neighbor = shard.with_record(swapped, other, _labels(rng, algorithm.objective.loss, 1)[0])
     drawn = [rng.permutation(records).reshape(steps, BATCH) for _ in range(ROUNDS)]
     servers = rng.standard_normal((ROUNDS, COLUMNS, outputs)) * rng.uniform(0, 3)
     return replay(algorithm, shard, neighbor, drawn, servers, unit_draws(rng, algorithm, ROUNDS, COLUMNS))
+
+
+def _labels(rng: np.random.Generator, loss: Loss, count: int) -> np.ndarray:
+    """Classes; the ends and some between of a number on [-1, 1]; counts from none to the most."""
+    if isinstance(loss, Poisson):
+        return rng.choice([0.0, 1.0, loss.most], count)
+    if isinstance(loss, Huber) or (isinstance(loss, LeastSquares) and not loss.of_classes):
+        return rng.choice([-1.0, 0.3, 1.0], count)
+    return rng.integers(0, max(loss.outputs, 2), count)
 
 
 def _rows(rng: np.random.Generator, count: int, norm: float) -> np.ndarray:

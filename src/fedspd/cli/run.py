@@ -70,6 +70,10 @@ def run(
             help="charge this ledger (see ledger create), shared with other runs; default: one in the run folder",
         ),
     ] = None,
+    ledger_epsilon: Annotated[
+        float | None,
+        typer.Option(help="with --ledger: what a client may spend in all runs on it; default: the epsilon of this one"),
+    ] = None,
     engine: Annotated[str | None, typer.Option(help="auto, numpy or jax; short for --set run.engine=...")] = None,
     hosts: Annotated[
         str | None,
@@ -84,17 +88,21 @@ def run(
     """Train on a table of your own, or on simulated clients, and write a run folder."""
     from fedspd import assemble
 
+    if ledger is None and ledger_epsilon is not None:
+        raise InputError("--ledger-epsilon belongs to a ledger, got it without one; add --ledger or leave it out.")
     asked = tables.Asked(data, schema, target, client, clients, test, test_share, epsilon, delta)
     overrides = tables.settings_of(asked) | dict(configuration.parse_override(text) for text in settings or [])
     config = configuration.load(source, overrides | ({} if engine is None else {"run.engine": engine}))
     if hosts is not None and join_hosts(hosts, config, ledger) > 0:
         assemble.run(config)
         return
-    finished, written = _train(config, folder or default_folder(source), ledger, quiet or as_json)
+    finished, written = _train(config, folder or default_folder(source), ledger, ledger_epsilon, quiet or as_json)
     _tell(finished, written, as_json, quiet)
 
 
-def _train(config: configuration.Config, folder: Path, ledger: Path | None, quiet: bool) -> tuple["Run", Path]:
+def _train(
+    config: configuration.Config, folder: Path, ledger: Path | None, ledger_epsilon: float | None, quiet: bool
+) -> tuple["Run", Path]:
     """The finished run, and where it was written."""
     from fedspd import assemble, report
     from fedspd.privacy.ledger import Ledger, create_ledger
@@ -112,7 +120,8 @@ def _train(config: configuration.Config, folder: Path, ledger: Path | None, quie
             create_ledger(own := staging() / "ledger.sqlite")
             return stack.enter_context(Ledger(own))
 
-        prepared = assemble.prepare_experiment(config, open_ledger if ledger is not None or proved else None)
+        opened = open_ledger if ledger is not None or proved else None
+        prepared = assemble.prepare_experiment(config, opened, ledger_epsilon=ledger_epsilon)
         with progress("rounds", prepared.simulation.rounds, err, quiet=quiet) as advance:
             finished = assemble.execute(prepared, on_round=advance)
         report.save_run(staging(), finished.record(), finished.model())

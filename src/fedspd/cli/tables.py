@@ -51,7 +51,6 @@ def settings_of(asked: Asked) -> dict[str, Any]:
 
 
 def _of_data(asked: Asked, data: str) -> dict[str, Any]:
-    from fedspd.assemble.memory import PRIVATE
     from fedspd.data.own import TableSettings, own_schema
 
     if data in _boxed():
@@ -71,9 +70,9 @@ def _of_data(asked: Asked, data: str) -> dict[str, Any]:
             f"records have the clients that column {own.client!r} names, got --clients {asked.clients} beside it; "
             "leave out --clients, or --client and the schema's client."
         )
-    clients = {"partition.kind": "iid" if dealt else "own", "problem.counts": "records"}
+    clients = {"partition.kind": "iid" if dealt else "own"}
     given = {f"data.{key}": value for key, value in named.items() if value is not None}
-    return PRIVATE | clients | {"data.name": "table"} | given
+    return clients | {"data.name": "table"} | given
 
 
 def _own_of_box(name: str) -> dict[str, Any]:

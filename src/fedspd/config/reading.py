@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from fedspd.algorithms import METHODS
-from fedspd.config.sections import DEFAULT_METHOD, SECTIONS, Config, Data, declared_keys, lacks
+from fedspd.config.sections import (
+    DEFAULT_METHOD,
+    OWN_RECORDS,
+    OWN_SOURCES,
+    SECTIONS,
+    Config,
+    Data,
+    declared_keys,
+    lacks,
+)
 from fedspd.errors import InputError
 from fedspd.reading import nearest, overridden, parse_section, read_toml
 
@@ -36,9 +45,16 @@ def load(
     given = dict(overrides or {})
     left_out = dict.fromkeys(name for name, value in given.items() if value is None)
     is_preset = str(source) in presets()
-    usual = overridden(overridden(values if is_preset else {}, where_read or {}), left_out)
     meant = overridden({} if is_preset else values, given)
+    usual = overridden(overridden(values if is_preset else {}, _of_records(meant)), where_read or {})
+    usual = overridden(usual, left_out)
     return parse(_joined(_fitting(usual, meant), meant))
+
+
+def _of_records(meant: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is usual where the records are somebody's own."""
+    data = meant.get("data", {})
+    return OWN_RECORDS if isinstance(data, Mapping) and data.get("name") in OWN_SOURCES else {}
 
 
 def parse(values: Mapping[str, Any]) -> Config:

@@ -11,6 +11,14 @@ from fedspd.problem import LOSSES
 from fedspd.reading import nearest, parse_section, setting
 
 DEFAULT_METHOD = "fedspd"
+OWN_SOURCES = "table", "memory"
+"""Sources of somebody's own records."""
+OWN_RECORDS: dict[str, Any] = {
+    "metrics.criterion": False, "metrics.lagrangian": False, "metrics.objective_every": 0, "run.seed": None,
+    "run.participants": None, "run.engine": "numpy", "problem.counts": "records",
+}  # fmt: skip
+"""Of these nothing is computed that is not released with noise, unless somebody says so; no seed lets anybody subtract
+it; everybody takes part, in double precision, and every record counts the same."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +34,9 @@ class Data:
     moments_share: float = setting(0.1, "noisy-moments: their part of the squared budget", above=0, below=1)
     deviation_floor: float = setting(0.3, "noisy-moments: least deviation a column is divided by", above=0)
     bias: float = setting(0.0, "value of an added constant column; 0 adds none")
-    row_norm: float | None = setting(None, "rows longer than this are shortened to it; absent: never", above=0)
+    row_norm: float | None = setting(
+        None, "rows longer than this are shortened to it; absent: never", at_least=1e-6, at_most=1e6
+    )
     split: str = setting(
         "test",
         "what models are measured on; validation: a fifth of the training records, held out of training",

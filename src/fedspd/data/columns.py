@@ -61,6 +61,11 @@ class Numeric:
             raise InputError(
                 f"{ways[0]} of column {self.name!r} must be from {least} to {MOST_PIECES}, got {self.pieces}."
             )
+        if self.zero and not self.lower <= 0.0 <= self.upper:
+            raise InputError(
+                f"zero = true of column {self.name!r} needs zero within its bounds, got {self.lower:g} and "
+                f"{self.upper:g}; widen them or leave it out."
+            )
         if not self._edges.size and (self.zero or self.missing is None):
             what = "zero = true" if self.zero else "missing = 'bin'"
             raise InputError(f"{what} of column {self.name!r} needs bins or log-bins, got neither; add one of them.")
@@ -276,7 +281,7 @@ class Product:
 def on_public_range(features: np.ndarray, column: Column) -> np.ndarray:
     """Numbers from their range to [-1, 1]; blocks as they are."""
     lower, upper = column.range
-    return 2 * (features - lower) / (upper - lower) - 1 if column.is_number else features
+    return 2 * ((features - lower) / (upper - lower)) - 1 if column.is_number else features
 
 
 def check_names(what: str, names: Sequence[str], at_least: int) -> None:

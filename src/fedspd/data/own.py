@@ -1,6 +1,7 @@
 """A user's own table as a source: its files, its schema, whose record each is, and what models are measured on."""
 
 import hashlib
+import os
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -46,6 +47,11 @@ def read_own(settings: TableSettings) -> Cells:
         raise InputError(
             "models are measured on data.test or on data.test_share of the records, got both; leave one out."
         )
+    if settings.test is not None and {*map(_real, files_of(settings.file))} & {*map(_real, files_of(settings.test))}:
+        raise InputError(
+            f"data.test must hold other records than those that are trained on, got {settings.test!r} for both; name "
+            "another table, or set data.test_share."
+        )
     found = _remembered(settings, own_schema(settings), _stamps(settings))
     if found.train.features.nbytes > LARGE:
         _remembered.cache_clear()
@@ -71,8 +77,12 @@ def _stamps(settings: TableSettings) -> Stamps:
     named = [*files_of(settings.file), *([] if settings.test is None else files_of(settings.test))]
     try:
         return tuple((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in named)
-    except OSError:
+    except (OSError, ValueError):  # a value that is wrong: a zero in the name
         return ()  # what is wrong with a file is said by whoever opens it
+
+
+def _real(path: Path) -> str:
+    return os.path.realpath(path)
 
 
 def own_schema(settings: TableSettings) -> Schema:

@@ -8,6 +8,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from fedspd.data import Schema
+from fedspd.data.columns import check_names
 from fedspd.data.frames import text_of, texts_of
 from fedspd.data.tabular import codes_of
 from fedspd.errors import InputError
@@ -107,6 +108,7 @@ class FedSPDClassifier(ClassifierMixin, FederatedEstimator):
         return target, codes
 
     def _codes(self, answers: np.ndarray, target: Classes) -> np.ndarray:
+        check_names("classes", target.classes, at_least=2)
         codes = codes_of(texts_of(answers), target.classes)
         if codes.min() < 0:
             raise InputError(

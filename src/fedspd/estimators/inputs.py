@@ -123,8 +123,15 @@ def pair(what: str, value: Any) -> tuple[float, float]:
     """Two numbers, the lower one first."""
     if np.shape(value) != (2,):
         raise InputError(f"{what} must be two numbers, got {value!r}; write (lower, upper).")
-    lower, upper = (float(end) for end in value)
+    lower, upper = (as_number(what, end) for end in value)
     return lower, upper
+
+
+def as_number(name: str, value: Any) -> float:
+    """A number that somebody passed."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InputError(f"{name} must be a number, got {value!r}; pass one.")
+    return float(value)
 
 
 def places_of(schema: Schema, columns: Sequence[Found], named: bool) -> dict[str, int]:

@@ -9,7 +9,7 @@ from sklearn.metrics import d2_tweedie_score
 from fedspd.data import Schema
 from fedspd.errors import InputError
 from fedspd.estimators.base import FederatedEstimator
-from fedspd.estimators.inputs import pair
+from fedspd.estimators.inputs import as_number, pair
 from fedspd.scoring.own_units import own_units
 from fedspd.target import Classes, Count, Number
 
@@ -89,7 +89,7 @@ class FedSPDRegressor(RegressorMixin, FederatedEstimator):
             )
         if self.most is None:
             return Number(name, *pair("target_bounds", self.target_bounds))
-        return Count(name, float(self.most), float(self.typical or 0.0))
+        return Count(name, as_number("most", self.most), as_number("typical", self.typical or 0.0))
 
     def _declared_target(self, declared: Schema) -> Number | Count:
         if isinstance(declared.target, Classes):

@@ -15,6 +15,7 @@ from fedspd.data import Category, Cells, Schema, Table
 from fedspd.data.dataset import CLIENT
 from fedspd.data.frames import client_category, values_of
 from fedspd.errors import InputError
+from fedspd.estimators.inputs import as_number
 from fedspd.privacy.ledger import Ledger
 from fedspd.target import Classes
 
@@ -72,9 +73,9 @@ def train(estimator: Any, features: np.ndarray, labels: np.ndarray, schema: Sche
     """Run the method on encoded records, charged to the ledger that the estimator was given."""
     target = schema.target
     attributes = {} if clients is None else {CLIENT: clients}
-    number = None if isinstance(target, Classes) else target
-    table = Table(features, labels, schema.columns, target.classes, attributes, number)
-    spent = {f"privacy.{name}": _number(name, getattr(estimator, name)) for name in ("epsilon", "delta")}
+    told = None if isinstance(target, Classes) else target
+    table = Table(features, labels, schema.columns, target.classes, attributes, told)
+    spent = {f"privacy.{name}": as_number(name, getattr(estimator, name)) for name in ("epsilon", "delta")}
     cells = Cells(table, None, schema)
     config = of_records(cells, _overrides(estimator, clients is not None), spent)
     with ExitStack() as stack:
@@ -87,7 +88,11 @@ def train(estimator: Any, features: np.ndarray, labels: np.ndarray, schema: Sche
 
 
 def _overrides(estimator: Any, own: bool) -> dict[str, Any]:
-    settings: Mapping[str, Any] = estimator.settings or {}
+    settings: Mapping[str, Any] = {} if estimator.settings is None else estimator.settings
+    if not isinstance(settings, Mapping):
+        raise InputError(f"settings must be a dictionary by 'section.key', got {settings!r}; pass one.")
+    if not isinstance(estimator.method, str):
+        raise InputError(f"method must be a name that fedspd methods lists, got {estimator.method!r}; name one.")
     for name in settings:
         if name in OWN:
             raise InputError(f"settings must leave {name} to its own parameter, got it; use {OWN[name]}.")
@@ -103,12 +108,6 @@ def _overrides(estimator: Any, own: bool) -> dict[str, Any]:
         "run.seed": _seed(estimator.random_state),
         **settings,
     }
-
-
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InputError(f"{name} must be a number, got {value!r}; pass one.")
-    return float(value)
 
 
 def _seed(random_state: Any) -> int | None:

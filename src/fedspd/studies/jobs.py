@@ -1,7 +1,7 @@
 """Many runs: on all cores, each once, kept in the user's cache folder by what they depend on."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -13,6 +13,7 @@ import numpy as np
 from fedspd.assemble.extensions import source_of_brought
 from fedspd.assemble.many import run_many
 from fedspd.config import Config
+from fedspd.config.sections import OWN_SOURCES
 from fedspd.data import SOURCES
 from fedspd.results import COLUMNS, Cache, History, Summary, digest, from_dict, to_json
 
@@ -31,6 +32,18 @@ ROOMS = (
     "target.py",
     "typing.py",
 )
+
+
+OWN = (
+    "These are runs on records of your own. Their noise follows from their seeds, so whoever has the settings can "
+    "subtract it, and accuracies are measured without noise: keep models and numbers to yourself. Results are kept in "
+    "your cache folder."
+)
+
+
+def on_own_records(configs: Iterable[Config]) -> tuple[str, ...]:
+    """What a study says of somebody's own records, where it looks at such."""
+    return (OWN,) if any(config.data.name in OWN_SOURCES for config in configs) else ()
 
 
 @dataclass(frozen=True)

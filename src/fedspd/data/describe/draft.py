@@ -50,6 +50,8 @@ def describe_table(paths: Paths, target: str, client: str | None = None) -> Draf
         target: the column to be predicted.
         client: the column that names the client of each record; None: every file is a client.
     """
+    if target == client:
+        raise InputError(f"target and client must be two columns, got {target!r} for both; name another client.")
     special = [target] if client is None else [target, client]
     source = open_files(paths, special, MISSING)[0]
     aims = read_columns(paths, [target], [target], most_levels=MOST_LEVELS)

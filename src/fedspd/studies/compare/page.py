@@ -13,6 +13,7 @@ from fedspd.studies.compare.plan import DELTA
 from fedspd.studies.compare.run import Central, Entry
 from fedspd.studies.compare.standing import behind, has_ours, standing
 from fedspd.studies.folder import StudyReport
+from fedspd.studies.jobs import on_own_records
 from fedspd.studies.lineup import BY_RULE, CLAIMED, OURS, PRIVATE, company, name_of
 from fedspd.studies.tuning import PROTOCOL
 
@@ -81,7 +82,7 @@ def _statements(entries: Sequence[Entry]) -> tuple[str, ...]:
     titles = dict.fromkeys(entry.cell.label for entry in entries if _is_pure(entry) and entry.cell.method in PRIVATE)
     pure = (PURE.format(methods=", ".join(titles), delta=DELTA),) if titles else ()
     claims = (CLAIMS,) if any(entry.cell.method in CLAIMED for entry in entries) else ()
-    return (STATEMENT.format(delta=DELTA), *pure, *claims)
+    return (STATEMENT.format(delta=DELTA), *pure, *claims, *on_own_records(entry.config for entry in entries))
 
 
 def _is_pure(entry: Entry) -> bool:

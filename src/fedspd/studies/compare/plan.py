@@ -46,11 +46,12 @@ class Ground:
     settings: tuple[tuple[str, Any], ...] = ()  # of the data, by "section.key"
     clients: int = 100
     deals: tuple[str, ...] = ("iid", "dirichlet", "occupation")
+    patience: int = 1  # rounds are so many times more
 
     def participation(self, share: str) -> Settings:
         """Everybody in a few rounds, or a fifth of the clients in five times as many."""
         participants = self.clients if share == "full" else max(1, self.clients // 5)
-        return {"run.participants": participants, "run.rounds": SHARES[share]}
+        return {"run.participants": participants, "run.rounds": self.patience * SHARES[share]}
 
 
 ADULT = Ground()
@@ -102,12 +103,12 @@ def _cells(
 
 def configuration(cell: Cell, ground: Ground = ADULT) -> Config:
     """The preset with what the data, the situation and the method change."""
-    common = dict(ground.settings) | {
+    common = {
         "problem.counts": "records",
         "metrics.criterion": False,
         "metrics.objective_every": 10**6,
     }
-    common |= DEALS[cell.deal] | ground.participation(cell.participation)
+    common |= dict(ground.settings) | DEALS[cell.deal] | ground.participation(cell.participation)
     common |= first_try(name_of(cell.method)) | EVERYBODY[cell.method]
     usual: Settings = {"metrics.spent_every_round": False, "privacy.delta": DELTA}
     if cell.method in OPEN:

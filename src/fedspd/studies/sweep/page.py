@@ -12,6 +12,7 @@ from fedspd.report.figures import to_png
 from fedspd.report.page import Grid, Page, Section
 from fedspd.results import environment
 from fedspd.studies.folder import StudyReport, save_study
+from fedspd.studies.jobs import on_own_records
 from fedspd.studies.sweep.charts import left_out, sweep_charts, sweep_figure
 from fedspd.studies.sweep.plan import Sweep
 from fedspd.studies.sweep.points import NOT_CHARGED, Point, points_grid, points_of
@@ -82,6 +83,7 @@ def _page(sweep: Sweep, points: Sequence[Point], metric: str, grid: Grid) -> Pag
             *(text for name, text in STATEMENTS.items() if name in guarantees),
             *conversion,
             TOGETHER + NOT_CHARGED,
+            *on_own_records(sweep.configs),
         ),
         sections=(Section(names, text, sweep_charts(sweep, points, metric), (grid,)),),
         configurations=(("sweep", tomli_w.dumps(sweep.declared())),),
