@@ -65,7 +65,7 @@ def test_three_commands_lead_from_a_table_to_predictions_and_a_statement(folder:
     assert "nothing else was kept of the records that were trained on. Not covered either: the 240 records" in done.out
     predicted = run_script(folder, "predict", "made", "t.csv", "--out", "predictions.csv")
     assert predicted.code == 0, predicted.err
-    rows = list(csv.DictReader((folder / "predictions.csv").open()))
+    rows = list(csv.DictReader((folder / "predictions.csv").read_text().splitlines()))
     assert len(rows) == 1201
     assert abs(sum(float(rows[0][f"probability of {name}"]) for name in ("home", "died")) - 1) < 1e-12
 

@@ -89,6 +89,7 @@ def columns(draw: st.DrawFn) -> Column:
     if kind in ("linear", "log"):
         return Numeric("x", lower, upper, lower, log=kind == "log")
     own = kind != "spline" and draw(st.booleans())
+    lower = 0.0 if own else lower
     ways = {kind: draw(st.integers(4, 30))}
     return Numeric("x", lower, upper, None if own else upper, zero=own, **ways)  # pyright: ignore[reportArgumentType]
 
@@ -133,6 +134,7 @@ COLUMNS = {"target": {"column": "y", "classes": ["a", "b"]}, "columns": [{"name"
         ({"bins": 10**6}, "got 1000000"),
         ({"spline": 3}, "spline of column 'x' must be from 4 to 10000, got 3"),
         ({"zero": True}, "zero = true of column 'x' needs bins or log-bins, got neither"),
+        ({"zero": True, "bins": 3, "bounds": [1, 2]}, "zero = true of column 'x' needs zero within its bounds, got 1"),
         ({"missing": "bin"}, "missing = 'bin' of column 'x' needs bins or log-bins"),
         ({"missing": "bin", "spline": 5}, "needs bins or log-bins"),
         ({"missing": "none"}, "missing of column 'x' must be a number, got 'none'"),

@@ -158,7 +158,7 @@ def test_the_schema_of_adult_names_the_features_that_are_loaded(columns: adult.C
                 (0, replace(AGE, bins=4)),
                 (0, replace(AGE, log_bins=4)),
                 (0, replace(AGE, spline=4)),
-                (0, replace(AGE, bins=4, zero=True)),
+                (0, replace(AGE, lower=0, bins=4, zero=True)),
                 (0, replace(AGE, bins=4, missing=None)),
                 (1, replace(WARD, name="unit")),
                 (1, replace(WARD, levels=("medicine", "surgery", "intensive care"))),

@@ -80,7 +80,7 @@ def checked_key(run: str, round: int, mechanism: str) -> tuple[str, int, str]:
 def require_name(what: str, name: str) -> None:
     """Refuse what cannot be read on a terminal."""
     if not isinstance(name, str) or not name or not name.isprintable():
-        raise InputError(f"{what} must be a name of printable characters, got {name[:40]!r}; name it.")
+        raise InputError(f"{what} must be a name of printable characters, got {str(name)[:40]!r}; name it.")
 
 
 def require_same(client: str, declared: Budget, again: Budget) -> None:
