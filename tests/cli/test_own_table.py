@@ -106,6 +106,30 @@ def test_a_run_on_own_records_keeps_no_seed_and_no_number_without_noise(folder: 
     assert not np.allclose(one, other), "the noise is another one"
 
 
+def test_a_table_named_by_settings_is_treated_as_one_named_by_options(folder: Path) -> None:
+    """It once got seed 0, and all that a simulator computes from records."""
+    named = ("--set", "data.name=table", "--set", "data.file=t.csv", "--set", "data.schema=schema.toml")
+    done = run_script(folder, "run", *named, "--set", "partition.kind=own", "--out", "made", "--json")
+    summary = json.loads(done.out)
+    assert (summary["seed"], summary["objective"], summary["convergence"]) == (None, None, None)
+    assert not (folder / "cache" / "fedspd" / "optima").exists()
+
+
+def test_a_column_whose_name_holds_an_at_sign_cannot_pass_for_another(folder: Path) -> None:
+    run_script(folder, "ledger", "create", "l.sqlite")
+    text = (folder / "t.csv").read_text().replace("hospital", "a@own hospital", 1)
+    (folder / "at.csv").write_text(text)
+    (folder / "at.toml").write_text(SCHEMA.replace('client = "hospital"', 'client = "a@own hospital"'))
+    shared = ("--ledger", "l.sqlite", "--ledger-epsilon", "9")
+    first = run_script(folder, "run", "--data", "at.csv", "--schema", "at.toml", *shared)
+    assert first.code == 0, first.err
+    second = run_script(folder, "run", "--data", "t.csv", "--schema", "schema.toml", *shared)
+    assert second.code == 2
+    assert "the records must be dealt to clients as in the earlier runs on this ledger" in second.err
+    again = run_script(folder, "run", "--data", "at.csv", "--schema", "at.toml", *shared)
+    assert again.code == 0, "a second run fits into what may be spent in all"
+
+
 def test_each_client_may_have_a_file_of_its_own_in_any_dialect(folder: Path) -> None:
     (folder / "sites").mkdir()
     for name in ("north", "south"):

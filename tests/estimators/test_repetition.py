@@ -151,3 +151,17 @@ def test_a_search_is_refused_when_the_budget_is_spent(ledger: Path) -> None:
     again = GridSearchCV(one, {"epsilon": [2.0]}, cv=5)
     with pytest.raises((ValueError, FitFailedWarning), match="All the 5 fits failed"):
         again.fit(NUMBERS, LABELS, groups=CLIENTS)
+
+
+def test_the_same_records_under_other_names_do_not_get_a_second_budget(ledger: Path) -> None:
+    classifier(ledger=str(ledger)).fit(NUMBERS, LABELS, groups=CLIENTS)
+    renamed = classifier(ledger=str(ledger), random_state=1)
+    with pytest.raises(InputError, match="clients must be called as in the earlier runs on this ledger, got none of"):
+        renamed.fit(NUMBERS, LABELS, groups=[f"{name} again" for name in CLIENTS])
+    with Ledger(ledger) as kept:
+        assert {*kept.accounts} == FOUR
+
+
+def test_nothing_may_be_spent_where_the_ledger_allows_nothing(ledger: Path) -> None:
+    with pytest.raises(InputError, match="epsilon"):
+        classifier(ledger=str(ledger), ledger_epsilon=0).fit(NUMBERS, LABELS, groups=CLIENTS)

@@ -51,7 +51,9 @@ def check_contraction(local_steps: int, inverse_step: float, smoothness: float, 
 
 
 def moment_sums(relation: str, categorical: int, numeric: int) -> float:
-    r"""Of the sums of one-hot levels and of $(u, u^2)$, $u \in [-1, 1]$, over a shard.
+    r"""Of the sums of blocks, such as one-hot levels, and of $(u, u^2)$, $u \in [-1, 1]$, over a shard.
+
+    Features of a block are not negative and add up to at most 1 in a record.
 
     Replacing a record moves each block of levels by at most $\sqrt2$ and each pair by at most 2
     (the largest $(u-v)^2 + (u^2-v^2)^2$ is 4); zeroing it by 1 and $\sqrt2$.
