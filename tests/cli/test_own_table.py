@@ -115,6 +115,14 @@ def test_a_table_named_by_settings_is_treated_as_one_named_by_options(folder: Pa
     assert not (folder / "cache" / "fedspd" / "optima").exists()
 
 
+def test_what_a_file_sets_is_meant_also_beside_options(folder: Path) -> None:
+    """--data once dropped the participants and the partition that a file had set, without a word."""
+    (folder / "my.toml").write_text("[data]\nrow_norm = 1.0\n[run]\nparticipants = 2\nrounds = 4\n")
+    done = run_script(folder, "run", "my.toml", "--data", "t.csv", "--schema", "schema.toml", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["participants"] == 2
+
+
 def test_a_column_whose_name_holds_an_at_sign_cannot_pass_for_another(folder: Path) -> None:
     run_script(folder, "ledger", "create", "l.sqlite")
     text = (folder / "t.csv").read_text().replace("hospital", "a@own hospital", 1)

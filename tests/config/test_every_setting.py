@@ -10,7 +10,8 @@ from fedspd import InputError, run
 from fedspd.algorithms import METHODS
 from fedspd.assemble import Run
 from fedspd.config import Config, changed, load
-from fedspd.config.sections import SECTIONS, lacks
+from fedspd.config.conditions import lacks
+from fedspd.config.sections import SECTIONS
 from tests.support.small_runs import small_run
 
 OTHERS: dict[str, tuple[Any, ...]] = {

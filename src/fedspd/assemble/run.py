@@ -17,8 +17,8 @@ from fedspd.assemble.memory import of_records
 from fedspd.assemble.optimum import cached_optimum
 from fedspd.assemble.summary import summarize
 from fedspd.config import Config, changed
-from fedspd.config.sections import OWN_SOURCES
 from fedspd.data import Recipe, Schema, frame_cells, read_schema
+from fedspd.data.source import OWN_SOURCES
 from fedspd.engine import Outcome, convergence, optimum, simulate
 from fedspd.errors import InputError
 from fedspd.privacy.ledger import Ledger

@@ -53,7 +53,7 @@ def plan(
         wanted |= {"data.moments_share": moments_share} if moments_share else {"data.scaling": "min-max"}
         if records is not None:
             raise InputError("a table says how many records each client has, got --records beside it; leave it out.")
-        proposed = plan_of(config.load("proved", tables.settings_of(asked) | wanted))
+        proposed = plan_of(config.load("proved", tables.settings_of(asked) | wanted, tables.usual_of(asked)))
     elif clients is None or records is None:
         raise InputError("a plan needs --clients and --records, or --data, got neither; give one or the other.")
     else:

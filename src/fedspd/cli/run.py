@@ -92,7 +92,8 @@ def run(
         raise InputError("--ledger-epsilon belongs to a ledger, got it without one; add --ledger or leave it out.")
     asked = tables.Asked(data, schema, target, client, clients, test, test_share, epsilon, delta)
     overrides = tables.settings_of(asked) | dict(configuration.parse_override(text) for text in settings or [])
-    config = configuration.load(source, overrides | ({} if engine is None else {"run.engine": engine}))
+    overrides |= {} if engine is None else {"run.engine": engine}
+    config = configuration.load(source, overrides, tables.usual_of(asked))
     if hosts is not None and join_hosts(hosts, config, ledger) > 0:
         assemble.run(config)
         return

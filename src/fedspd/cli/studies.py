@@ -110,14 +110,14 @@ def _ground(asked: tables.Asked) -> "Ground":
     """The records that options name; Adult without any."""
     from fedspd import config
     from fedspd.assemble.settled import settle
-    from fedspd.config.sections import OWN_SOURCES
     from fedspd.data import SOURCES
+    from fedspd.data.source import OWN_SOURCES
     from fedspd.studies.compare import ADULT, Ground
 
     chosen = tables.settings_of(asked) | ({} if asked.data is None else {"run.seed": 0})
     if not chosen:
         return ADULT
-    loaded = config.load("proved", chosen)
+    loaded = config.load("proved", chosen, tables.usual_of(asked))
     cells = SOURCES[loaded.data.name].read(loaded.data.source)
     own = loaded.partition.kind == "own"
     skewed = ("dirichlet",) if cells.schema.target.classes else ()

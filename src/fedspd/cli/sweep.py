@@ -97,7 +97,7 @@ def sweep(
     check_metric(metric or "test_accuracy")
     asked = tables.Asked(data, schema, target, client, clients, test, test_share)
     overrides = tables.settings_of(asked) | dict(configuration.parse_override(text) for text in settings or [])
-    planned = plan_sweep(source, grids or [], seeds, first_seed, overrides)
+    planned = plan_sweep(source, grids or [], seeds, first_seed, overrides, tables.usual_of(asked))
     metric = metric or _usual_metric(planned.configs[0])
     try:
         with progress("runs", len(planned.configs), err, quiet=as_json) as advance:

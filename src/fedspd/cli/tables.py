@@ -47,7 +47,15 @@ def settings_of(asked: Asked) -> dict[str, Any]:
     if asked.data is None:
         _refuse(asked, "needs --data", "name your table with it")
         return settings
-    return settings | {"run.participants": None} | _of_data(asked, asked.data)
+    return settings | _of_data(asked, asked.data)
+
+
+def usual_of(asked: Asked) -> dict[str, Any]:
+    """What is usual of such data in place of a preset's settings: everybody takes part, with clients of their own."""
+    if asked.data is None:
+        return {}
+    dealt = asked.clients is not None or (asked.data in _boxed() and not _names_clients(asked.data))
+    return {"run.participants": None} | ({} if dealt else {"partition.kind": "own", "problem.counts": "records"})
 
 
 def _of_data(asked: Asked, data: str) -> dict[str, Any]:
@@ -55,7 +63,7 @@ def _of_data(asked: Asked, data: str) -> dict[str, Any]:
 
     if data in _boxed():
         _refuse(asked, f"is for a table of your own, got it with the data set {data!r}", "leave it out")
-        return {"data.name": data} | ({} if asked.clients else _own_of_box(data))
+        return {"data.name": data}
     if asked.schema is None:
         raise InputError(
             f"--data {data} needs --schema, which says what is public about the table, got none; draft one with "
@@ -64,28 +72,25 @@ def _of_data(asked: Asked, data: str) -> dict[str, Any]:
     named = {"file": data, "schema": asked.schema, "target": asked.target, "client": asked.client, "test": asked.test,
              "test_share": asked.test_share}  # fmt: skip
     own = own_schema(TableSettings(**named))  # pyright: ignore[reportArgumentType]
-    dealt = asked.clients is not None
-    if dealt and own.client is not None:
+    if asked.clients is not None and own.client is not None:
         raise InputError(
             f"records have the clients that column {own.client!r} names, got --clients {asked.clients} beside it; "
             "leave out --clients, or --client and the schema's client."
         )
-    clients = {"partition.kind": "iid" if dealt else "own"}
-    given = {f"data.{key}": value for key, value in named.items() if value is not None}
-    return clients | {"data.name": "table"} | given
+    return {"data.name": "table"} | {f"data.{key}": value for key, value in named.items() if value is not None}
 
 
-def _own_of_box(name: str) -> dict[str, Any]:
+def _names_clients(name: str) -> bool:
     from fedspd.data import SOURCES
 
-    has_clients = SOURCES[name].schema(SOURCES[name].settings()).client is not None
-    return {"partition.kind": "own", "problem.counts": "records"} if has_clients else {}
+    return SOURCES[name].schema(SOURCES[name].settings()).client is not None
 
 
 def _boxed() -> list[str]:
     from fedspd.data import SOURCES
+    from fedspd.data.source import OWN_SOURCES
 
-    return [name for name in SOURCES if name not in ("table", "memory")]
+    return [name for name in SOURCES if name not in OWN_SOURCES]
 
 
 def _refuse(asked: Asked, why: str, remedy: str) -> None:

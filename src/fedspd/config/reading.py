@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from fedspd.algorithms import METHODS
-from fedspd.config.sections import (
-    DEFAULT_METHOD,
-    OWN_RECORDS,
-    OWN_SOURCES,
-    SECTIONS,
-    Config,
-    Data,
-    declared_keys,
-    lacks,
-)
+from fedspd.config.conditions import lacks
+from fedspd.config.sections import DEFAULT_METHOD, SECTIONS, Config, Data, declared_keys
+from fedspd.data.source import OWN_SOURCES
 from fedspd.errors import InputError
 from fedspd.reading import nearest, overridden, parse_section, read_toml
+
+OWN_RECORDS: dict[str, Any] = {
+    "metrics.criterion": False, "metrics.lagrangian": False, "metrics.objective_every": 0, "run.seed": None,
+    "run.participants": None, "run.engine": "numpy", "problem.counts": "records",
+}  # fmt: skip
+"""Of somebody's own records nothing is computed that is not released with noise, unless somebody says so; no seed lets
+anybody subtract it; everybody takes part, in double precision, and every record counts the same."""
 
 
 def presets() -> list[str]:

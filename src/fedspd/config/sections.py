@@ -1,24 +1,17 @@
 """Every setting with its default, its meaning and its limits; `config` reads them from TOML."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
 
 from fedspd.algorithms import METHODS, Method, Work
+from fedspd.config.conditions import lacks
 from fedspd.data import KINDS, SOURCES
 from fedspd.errors import InputError
 from fedspd.problem import LOSSES
 from fedspd.reading import nearest, parse_section, setting
 
 DEFAULT_METHOD = "fedspd"
-OWN_SOURCES = "table", "memory"
-"""Sources of somebody's own records."""
-OWN_RECORDS: dict[str, Any] = {
-    "metrics.criterion": False, "metrics.lagrangian": False, "metrics.objective_every": 0, "run.seed": None,
-    "run.participants": None, "run.engine": "numpy", "problem.counts": "records",
-}  # fmt: skip
-"""Of these nothing is computed that is not released with noise, unless somebody says so; no seed lets anybody subtract
-it; everybody takes part, in double precision, and every record counts the same."""
 
 
 @dataclass(frozen=True)
@@ -253,57 +246,6 @@ class Config:
 
 
 SECTIONS: dict[str, Any] = {section.name: section.type for section in fields(Config)}
-
-
-def lacks(config: Config, name: str) -> str | None:
-    """What a setting would need so that it is read; None where it is."""
-    section, _, key = name.partition(".")
-    if section == "algorithm" and key != "name":
-        read, needed = config.declared(section)[key].metadata.get("when", (lambda settings: True, ""))
-        return None if read(config.algorithm.settings) else needed
-    for read, needed in NEEDED.get(name, ()):
-        if not read(config):
-            return needed
-    return None
-
-
-Condition = tuple[Callable[[Config], bool], str]
-_CLAIMS: Condition = (lambda c: c.algorithm.method.guarantee != "none", "a method with privacy")
-_PROVED: Condition = (lambda c: c.algorithm.method.guarantee == "proved", "a method whose guarantee is proved")
-_SOME: Condition = (lambda c: not c.algorithm.method.needs.everybody, "a method with some of the clients in a round")
-_ROUNDS: Condition = (lambda c: not c.algorithm.method.needs.one_round, "a method with several rounds")
-_GIVEN_BOUND: Condition = (lambda c: not c.algorithm.method.needs.own_bound, "a method that clips to a given bound")
-_BUDGET: Condition = (lambda c: c.privacy.noise_multiplier is None, "that privacy.noise_multiplier is left out")
-_NOISY: Condition = (lambda c: c.data.scaling == "noisy-moments", "data.scaling = noisy-moments")
-_REGULARIZED: Condition = (lambda c: c.problem.regularizer != "none", "a problem.regularizer other than none")
-NEEDED: dict[str, tuple[Condition, ...]] = {
-    "partition.clients": ((lambda c: c.partition.kind != "own", "a partition.kind other than own"),),
-    "data.moments_share": (_NOISY,),
-    "data.deviation_floor": (_NOISY,),
-    "problem.threshold": ((lambda c: c.problem.loss == "huber", "problem.loss = huber"),),
-    "problem.clip_norm": (_GIVEN_BOUND,),
-    "problem.strength": (_REGULARIZED,),
-    "problem.per_client": (_REGULARIZED,),
-    "problem.ratio": ((lambda c: c.problem.regularizer == "elastic-net", "problem.regularizer = elastic-net"),),
-    "privacy.epsilon": (_CLAIMS, _BUDGET),
-    "privacy.budget": (_CLAIMS, _BUDGET),
-    "privacy.delta": (
-        _CLAIMS,
-        (
-            lambda c: c.algorithm.method.guarantee == "proved" or c.algorithm.method.kind.law == "gaussian",
-            "a method whose rounds are not pure, or a proof of their total",
-        ),
-    ),
-    "privacy.noise_multiplier": (_PROVED,),
-    "privacy.accountant": (_PROVED,),
-    "run.selection": (_SOME, (lambda c: c.run.most_stale is None, "that run.most_stale is left out")),
-    "run.most_stale": (_SOME,),
-    "run.most_participations": (_PROVED, _ROUNDS),
-    "run.average_last": (_ROUNDS,),
-    "run.min_participants": (_PROVED, _SOME, _ROUNDS),
-    "metrics.spent_every_round": (_CLAIMS, _ROUNDS),
-}
-"""What a setting needs of the others so that it is read. Those of a method say so themselves."""
 
 
 def declared_keys(kind: Any) -> dict[str, Field[Any]]:

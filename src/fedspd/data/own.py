@@ -110,14 +110,7 @@ def _remembered(settings: TableSettings, schema: Schema, stamps: Stamps) -> Cell
 def _clients(found: Columns, schema: Schema) -> Texts | None:
     if schema.client is None:
         return found.files if len(found.sources) > 1 else None
-    clients = found.texts[schema.client]
-    if (clients.codes < 0).any():
-        record = int(np.argmax(clients.codes < 0))
-        raise InputError(
-            f"{found.where(record)}: column {schema.client!r} must name the client of the record, got nothing "
-            f"({clients.missing} such cells); fill it in, or leave those records out."
-        )
-    return clients
+    return found.clients(schema.client)
 
 
 def _shared_out(table: Table, share: float) -> tuple[Table, Table]:

@@ -22,6 +22,8 @@ from fedspd.errors import InputError
 
 MEMORY = "memory"
 """The name of records that a program holds."""
+OWN_SOURCES = "table", MEMORY
+"""Sources of somebody's own records."""
 
 
 class Source(NamedTuple):

@@ -1,6 +1,7 @@
 """What classifier and regressor share: a fit is a run."""
 
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, Self
@@ -28,7 +29,7 @@ LIBRARIES = ("pandas", "polars", "pyarrow")
 SIZES = "how many records each client holds"
 
 
-class FederatedEstimator(BaseEstimator):
+class FederatedEstimator(BaseEstimator, ABC):
     """Fits by a run over clients; predicts by the rows that the run was trained on."""
 
     epsilon: Any
@@ -80,12 +81,13 @@ class FederatedEstimator(BaseEstimator):
         tags.input_tags.allow_nan = self.schema is not None
         return tags
 
+    @abstractmethod
     def _labels(self, answers: np.ndarray, declared: Schema | None, name: str) -> tuple[Target, np.ndarray]:
         """What is predicted, and the target of each record the way losses see it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _set_coefficients(self) -> None:
-        raise NotImplementedError
+        """By the weights of the run."""
 
     def _declared(self) -> Schema | None:
         if self.schema is None:

@@ -88,6 +88,8 @@ class FedSPDRegressor(RegressorMixin, FederatedEstimator):
                 f"known and never read from the records, got {'neither' if self.most is None else 'both'}; pass one."
             )
         if self.most is None:
+            if self.typical is not None:
+                raise InputError("typical is of a count, got it with target_bounds; leave it out, or pass most.")
             return Number(name, *pair("target_bounds", self.target_bounds))
         return Count(name, as_number("most", self.most), as_number("typical", self.typical or 0.0))
 
@@ -96,6 +98,8 @@ class FedSPDRegressor(RegressorMixin, FederatedEstimator):
             raise InputError("a regressor needs a schema of a number or a count, got classes; use FedSPDClassifier.")
         if self.target_bounds is not None or self.most is not None:
             raise InputError("the target stands in the schema, got target_bounds or most beside it; leave them out.")
+        if self.typical is not None:
+            raise InputError("the target stands in the schema, got typical beside it; leave it out.")
         return declared.target
 
     def _set_coefficients(self) -> None:

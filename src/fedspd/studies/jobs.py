@@ -13,8 +13,8 @@ import numpy as np
 from fedspd.assemble.extensions import source_of_brought
 from fedspd.assemble.many import run_many
 from fedspd.config import Config
-from fedspd.config.sections import OWN_SOURCES
 from fedspd.data import SOURCES
+from fedspd.data.source import OWN_SOURCES
 from fedspd.results import COLUMNS, Cache, History, Summary, digest, from_dict, to_json
 
 RUNS = Cache("runs")

@@ -9,7 +9,8 @@ import pytest
 from fedspd.algorithms import METHODS
 from fedspd.assemble import Experiment, prepare_experiment
 from fedspd.config import Config, changed
-from fedspd.config.sections import SECTIONS, lacks
+from fedspd.config.conditions import lacks
+from fedspd.config.sections import SECTIONS
 from fedspd.errors import InputError
 from fedspd.privacy import ProvedPlan
 from fedspd.studies.compare import ADULT, BUDGETS, SHARES, Cell, cells, configuration, count_runs

@@ -56,7 +56,7 @@ def describe_table(paths: Paths, target: str, client: str | None = None) -> Draf
     source = open_files(paths, special, MISSING)[0]
     aims = read_columns(paths, [target], [target], most_levels=MOST_LEVELS)
     if client is not None:
-        _check_clients(read_columns(paths, [], [client]), client)
+        read_columns(paths, [], [client]).clients(client)
     aim = _target(aims, target)
     names = [name for name in dict.fromkeys(source.names) if name not in special]
     guessed = read_guessed(paths, source, [name for name in names if name and source.names.count(name) == 1])
@@ -67,15 +67,6 @@ def describe_table(paths: Paths, target: str, client: str | None = None) -> Draf
     counted = quality_of_numbers(aims.numbers[target]) if "classes" not in aim else quality_of_texts(aims.texts[target])
     report[target] = counted._replace(note="target")
     return Draft(_text(client, aim, entries, guessed.markers), report)
-
-
-def _check_clients(found: Columns, client: str) -> None:
-    column = found.texts[client]
-    if column.missing:
-        raise InputError(
-            f"{found.where(int(np.argmin(column.codes)))}: column {client!r} must name the client of every record, got "
-            f"nothing in {column.missing} of {found.rows}; fill it in, or leave those records out."
-        )
 
 
 def _target(found: Columns, target: str) -> dict[str, Any]:

@@ -90,6 +90,16 @@ class Columns:
             )
         return Texts(np.repeat(np.arange(len(names), dtype=np.int32), np.diff(self.ends, prepend=0)), names, 0)
 
+    def clients(self, column: str) -> Texts:
+        """The client of each record, by the name in a column; refused where one is not named."""
+        named = self.texts[column]
+        if named.missing:
+            raise InputError(
+                f"{self.where(int(np.argmin(named.codes)))}: column {column!r} must name the client of every record, "
+                f"got nothing in {named.missing} of {self.rows}; fill it in, or leave those records out."
+            )
+        return named
+
     def where(self, record: int) -> str:
         """The place of a record, counted from 0, as sentences begin with it."""
         (path, row, _), *_ = self._find([record])

@@ -62,7 +62,12 @@ class Sweep:
 
 
 def plan_sweep(
-    source: str | Path, grids: Sequence[str], seeds: int, first: int | None, overrides: Mapping[str, Any]
+    source: str | Path,
+    grids: Sequence[str],
+    seeds: int,
+    first: int | None,
+    overrides: Mapping[str, Any],
+    usual: Mapping[str, Any] | None = None,
 ) -> Sweep:
     """Read the configuration and the grids, and check every run's configuration before any work.
 
@@ -72,6 +77,7 @@ def plan_sweep(
         seeds: runs of every point.
         first: the first seed; None: that of the configuration.
         overrides: settings to change for all runs, by "section.key".
+        usual: settings in place of a preset's, which a file may set otherwise.
     """
     typed = parse_grid(grids)
     for axis in typed:
@@ -80,7 +86,8 @@ def plan_sweep(
     runs = seeds * prod(len(axis.values) for axis in typed)
     if runs > MOST:
         raise InputError(f"a sweep has at most {MOST} runs, got {runs}; take fewer values or seeds.")
-    bases = [load(source, {**overrides, **point}, where_read=AT_THE_END) for point in points(typed)]
+    where_read = {**AT_THE_END, **(usual or {})}
+    bases = [load(source, {**overrides, **point}, where_read) for point in points(typed)]
     axes = tuple(_as_held(typed, place, bases) for place in range(len(typed)))
     for axis, text in zip(axes, grids, strict=True):
         _check_differ(axis, text)
