@@ -56,6 +56,7 @@ from tests.support.planted_twins import (
     LooksInEvenRounds,
     MedianCalledProved,
     RelaxedOnce,
+    StepByRecords,
     UnboundedRows,
     UnnoisedDual,
     UnnoisedIterate,
@@ -291,6 +292,10 @@ CHECKS: dict[str, tuple[Callable[[], bool], Callable[[], bool]]] = {
     "the 1/b of the batch is lost": (
         lambda: worst_replay(method())[0],
         lambda: worst_replay(method(BatchSizeLost))[0],
+    ),
+    "the step depends on the client's records": (
+        lambda: worst_replay(method())[0],
+        lambda: worst_replay(method(StepByRecords))[0],
     ),
     "a record is drawn twice in a round": (
         lambda: worst_replay(method(local_steps=5))[0],

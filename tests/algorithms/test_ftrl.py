@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedspd.algorithms.base import at_weights
 from fedspd.algorithms.methods.dp_ftrl import DPFTRL
 from fedspd.algorithms.methods.noisy_prox_gd import NoisyProximalGradient
 from fedspd.algorithms.parts.step_sizes import Constant
-from fedspd.audit.replay import Shard, wherever
+from fedspd.audit.replay import Shard
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.spending import Spending
 from fedspd.privacy import WHOLE_SHARD, RecordSampling, plan_proved
@@ -56,7 +57,7 @@ def differences(algorithm: DPFTRL, shard: Shard, neighbor: Shard, servers: np.nd
     server, client, _ = algorithm.start(np.zeros((1, COLUMNS, 2)))
     everyone, found = np.arange(len(shard.labels))[None], []
     for round, weights in enumerate(servers, start=1):
-        told = algorithm.broadcast(wherever(server, weights), round)
+        told = algorithm.broadcast(at_weights(server, weights), round)
         one, other = (algorithm.query(told, client, side.batches(everyone))[0] for side in (shard, neighbor))
         found.append(np.ravel(np.asarray(one.value) - np.asarray(other.value)))
         client, _ = algorithm.settle(told, client, one, None)  # pyright: ignore[reportArgumentType]
@@ -217,7 +218,7 @@ def test_with_one_band_noise_and_query_are_those_of_noisy_proximal_gradient() ->
     one: Any
     for one in (replace(ftrl, objective=replace(ftrl.objective, regularizer=Unregularized())), gradient):
         server, client, _ = one.start(np.zeros((1, COLUMNS, 2)))
-        told = one.broadcast(wherever(server, weights), 1)._replace(weights=weights)
+        told = one.broadcast(at_weights(server, weights), 1)._replace(weights=weights)
         queries.append(one.query(told, client, shard.batches(np.arange(8)[None]))[0].value)
     np.testing.assert_allclose(*queries, rtol=1e-12)
     assert ftrl.sensitivity(1, 8.0) == gradient.sensitivity(1, 8.0)

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedspd.algorithms.base import PerturbsObjective
+from fedspd.algorithms.base import PerturbsObjective, at_weights
 from fedspd.algorithms.methods.ddp_admm_dvp import DDPADMMDual
 from fedspd.algorithms.methods.one_shot import OneShot
 from fedspd.algorithms.parts.network import Network
 from fedspd.algorithms.parts.objective_noise import determinant_loss, perturbed_minimum
 from fedspd.algorithms.parts.topology import Topology
-from fedspd.audit.replay import Shard, wherever
+from fedspd.audit.replay import Shard
 from fedspd.engine import draws
 from fedspd.engine.client_tables import gather, heard
 from fedspd.problem import (
@@ -187,7 +187,7 @@ def test_two_shards_release_the_same_minimizer_with_densities_that_differ_by_no_
     rng = np.random.default_rng(seed)
     algorithm = METHODS[name](Setting(Objective(loss, Unregularized(), 0.3 + rng.random()), penalty=0.05))
     server, client, _ = algorithm.start(np.zeros((1, 2, loss.outputs)))
-    told = algorithm.broadcast(wherever(server, rng.standard_normal((2, loss.outputs))), 1)
+    told = algorithm.broadcast(at_weights(server, rng.standard_normal((2, loss.outputs))), 1)
     rows = bounded(rng.standard_normal((records + 1, 2)) * 3, 1.0)
     shard = Shard(rows[:-1], rng.integers(0, 2, records))
     neighbor = shard.with_record(0, rows[-1], int(rng.integers(2)))

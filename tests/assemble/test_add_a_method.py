@@ -28,7 +28,13 @@ from tests.test_docs import PAGES, blocks
 
 ROOT = Path(__file__).parents[2]
 NAME = "plain-descent"
-SMALL: dict[str, Any] = {"partition.clients": 6, "run.participants": 6, "run.rounds": 2, "metrics.criterion": False}
+SMALL: dict[str, Any] = {
+    "partition.clients": 6,
+    "run.participants": 6,
+    "run.rounds": 2,
+    "metrics.criterion": False,
+    "problem.clip_norm": 0.5,
+}
 
 
 def skeleton() -> str:

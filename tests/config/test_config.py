@@ -112,7 +112,7 @@ REFUSED = {
     "unknown key": ({"privacy": {"epsilom": 1.0}}, "unknown key privacy.epsilom; did you mean 'epsilon'?"),
     "key of another section": (
         {"run": {"qqqq": 1}},
-        "unknown key run.qqqq; known are rounds, participants, selection, most_stale,",
+        "unknown key run.qqqq; known are rounds, rounds_at_most, participants, selection, most_stale,",
     ),
     "section that is no table": ({"run": 3}, "[run] must be a table of keys, got 3;"),
     "text for a number": ({"privacy": {"epsilon": "1"}}, "privacy.epsilon must be a number, got '1'."),

@@ -15,6 +15,7 @@ from fedspd.engine.draws import NOBODY
 from fedspd.engine.numpy_engine import Draws
 from fedspd.errors import InputError
 from tests.support.deploy.sites import NO_PRIVACY, Federation, federation
+from tests.support.deploy.twists import standing
 
 ROUNDS, SITES = 10, 5
 STEP, PENALTY = {"algorithm__inverse_step": 4.0}, {"algorithm__penalty": 4.0}
@@ -115,9 +116,9 @@ def test_a_deployed_run_is_the_simulated_one_with_the_same_draws(what: str, tmp_
     expected = simulated(made)
     assert model.round == ROUNDS
     assert np.abs(expected).max() > 1e-3, "it moved"
-    np.testing.assert_allclose(model.server, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(standing(model), expected, rtol=1e-12, atol=1e-12)
     assert made.run is not None
-    np.testing.assert_array_equal(made.run.weights, model.server)
+    np.testing.assert_array_equal(made.run.weights, standing(model))
 
 
 def test_other_draws_give_another_model(tmp_path: Path) -> None:

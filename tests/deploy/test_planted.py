@@ -26,7 +26,7 @@ from fedspd.privacy.mechanism import gaussian
 from fedspd.typing import Query, Release
 from tests.deploy.site.test_client import die, in_a_process_that_is_killed
 from tests.support.deploy.sites import Federation, ask, federation
-from tests.support.deploy.twists import in_round, mean_of_totals, with_reply
+from tests.support.deploy.twists import in_round, mean_of_totals, standing, with_reply
 
 DP_SGD: dict[str, Any] = {"site": {"policy.methods": ["dp-sgd"]}, "algorithm__name": "dp-sgd"}
 
@@ -119,7 +119,7 @@ def a_difference_is_lost(kind: type[Server]) -> bool:
         rejected = with_reply(lambda reply: reply._replace(upload=1e6 * reply.upload))
         made.grid.handlers[made.node(0)] = in_round(2, rejected)
         kind(made.grid, made.settings, made.said.append).run()  # pyright: ignore[reportArgumentType]
-        return not np.allclose(made.saved.server, mean_of_totals(made), rtol=0, atol=1e-12)
+        return not np.allclose(standing(made.saved), mean_of_totals(made), rtol=0, atol=1e-12)
 
 
 def another_seed_is_taken(check: Callable[..., None]) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fedspd.algorithms.base import at_weights
 from fedspd.data import Shards, Table, finish, read_table
 from fedspd.deploy.protocol.messages import Ask
 from fedspd.deploy.protocol.terms import Terms, columns_of
@@ -50,7 +51,8 @@ class Residuals:
         features = finish(self.table.features, ask.mean, ask.deviation, data.bias, data.row_norm)
         shard = Shards(features, self.table.labels, np.array([0, len(self.table)]), None)
         batches = gather_batches(shard, np.array([0]), np.arange(len(self.table))[None, None], np.array([120.0]))
-        query, _ = algorithm.query(algorithm.broadcast(ask.weights, ask.round), state, batches)
+        server = at_weights(algorithm.start(np.zeros((1, *self.matrix)))[0], ask.weights)
+        query, _ = algorithm.query(algorithm.broadcast(server, ask.round), state, batches)
         assert isinstance(query, Query)
         return np.asarray(query.value)[0]
 

@@ -241,6 +241,13 @@ def draws_shape(algorithm: Algorithm, matrix: tuple[int, int]) -> tuple[int, ...
     return matrix if count == 1 else (count, *matrix)
 
 
+def at_weights(server: Any, weights: Array) -> Any:
+    """The server's state with these weights for all weights that it keeps, so that it sends them; its counts stay."""
+    if isinstance(server, tuple):
+        return type(server)(*(at_weights(field, weights) for field in server))
+    return 0 * server + weights if server.shape[-2:] == weights.shape else server
+
+
 def length(array: Array) -> float:
     """The L2 norm of public numbers."""
     xp = array_namespace(array)

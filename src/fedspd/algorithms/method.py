@@ -49,6 +49,7 @@ class Public:
     clients: int  # that a server averages over which keeps the latest upload of each
     participants: int
     rounds: int | None  # None: by rule
+    most_rounds: int  # that a rule may choose
     most_participations: int | None  # None: as many as all rounds need
     epsilon: float
     delta: float

@@ -3,7 +3,6 @@
 import secrets
 from dataclasses import replace
 
-from fedspd.assemble.agreement.pace import paced
 from fedspd.assemble.gate import SECRET
 from fedspd.config import Config
 from fedspd.data import Cells, Table
@@ -11,8 +10,6 @@ from fedspd.data.dataset import CLIENT
 from fedspd.errors import InputError
 
 SEED_BITS = 128
-RULED = "adult"
-"""The data on which the rule of few uploads was measured."""
 
 
 def settle(config: Config, cells: Cells) -> Config:
@@ -20,8 +17,6 @@ def settle(config: Config, cells: Cells) -> Config:
     own = config.partition.kind == "own"
     clients = len(own_clients(cells.train)) if own else config.partition.clients
     settled = config
-    if config.data.name != RULED:
-        settled = paced(config, len(cells.train), clients, cells.train.predicted)
     settled = replace(settled, partition=replace(config.partition, clients=clients))
     if config.run.seed is None:
         settled = replace(settled, run=replace(settled.run, seed=SECRET + secrets.randbits(SEED_BITS)))

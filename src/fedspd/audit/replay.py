@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fedspd.algorithms.base import RemembersNoise, draws_shape
+from fedspd.algorithms.base import RemembersNoise, at_weights, draws_shape
 from fedspd.engine.release import Drawn
 from fedspd.engine.release import release as make_release
 from fedspd.engine.round import play_free
@@ -117,7 +117,7 @@ def replay(
     server, start, _ = algorithm.start(np.zeros((1, shard.features.shape[1], outputs)))
     first, second, worst, differs, most, miss = start, start, 0.0, False, 0, 0.0
     for round, (drawn, weights) in enumerate(zip(draws, servers, strict=True), start=1):
-        told, moved = algorithm.broadcast(wherever(server, weights), round), 0
+        told, moved = algorithm.broadcast(at_weights(server, weights), round), 0
         batches, others = (one.batches(drawn, divisor) for one in (shard, neighbor))
         bound = float(np.max(algorithm.sensitivity(round, np.asarray(batches.divisors))))
         free = [play_free(algorithm, told, one) for one in (first, second)] if bound == 0 else [None]
@@ -145,13 +145,6 @@ def replay(
 def unit_draws(rng: np.random.Generator, algorithm: Any, rounds: int, columns: int) -> np.ndarray:
     """Normals for one client, of as many rounds; the proofs hold whatever the noise is."""
     return rng.standard_normal((rounds, 1, *draws_shape(algorithm, (columns, algorithm.objective.loss.outputs))))
-
-
-def wherever(server: Any, weights: np.ndarray) -> Any:
-    """The server's state with these weights for every weight that it keeps; its counts stay."""
-    if isinstance(server, tuple):
-        return type(server)(*(wherever(field, weights) for field in server))
-    return weights if np.shape(server) == weights.shape else server
 
 
 def releases(algorithm: Any, draws: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:

@@ -39,7 +39,10 @@ def plan(
     delta: Annotated[float, typer.Option(help="failure probability")] = 1e-5,
     participants: Annotated[int | None, typer.Option(help="clients per round; default: a fifth")] = None,
     rounds: Annotated[int | None, typer.Option(help="communication rounds; default: by rule")] = None,
-    clip_norm: Annotated[float, typer.Option(help="record gradients are clipped to this norm")] = 0.5,
+    rounds_at_most: Annotated[int | None, typer.Option(help="most rounds that the rule may choose")] = None,
+    clip_norm: Annotated[
+        float | None, typer.Option(help="record gradients are clipped to this norm; default: by rule")
+    ] = None,
     moments_share: Annotated[float, typer.Option(help="part of the squared budget for noisy moments; 0: none")] = 0.1,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
@@ -51,6 +54,7 @@ def plan(
         asked = tables.Asked(data, schema, target, client, clients, epsilon=epsilon, delta=delta)
         wanted = {"run.participants": participants, "run.rounds": rounds, "problem.clip_norm": clip_norm}
         wanted |= {"data.moments_share": moments_share} if moments_share else {"data.scaling": "min-max"}
+        wanted |= {} if rounds_at_most is None else {"run.rounds_at_most": rounds_at_most}
         if records is not None:
             raise InputError("a table says how many records each client has, got --records beside it; leave it out.")
         proposed = plan_of(config.load("proved", tables.settings_of(asked) | wanted, tables.usual_of(asked)))
@@ -58,8 +62,9 @@ def plan(
         raise InputError("a plan needs --clients and --records, or --data, got neither; give one or the other.")
     else:
         proposed = proposed_plan(
-            clients, records, epsilon, delta, participants or max(1, clients // 5), rounds, clip_norm, moments_share
-        )
+            clients, records, epsilon, delta, participants or max(1, clients // 5), rounds, clip_norm, moments_share,
+            rounds_at_most,
+        )  # fmt: skip
     if as_json:
         print(to_json(proposed))
         return

@@ -62,6 +62,9 @@ def run(
     test_share: tables.TestShare = None,
     epsilon: tables.Epsilon = None,
     delta: tables.Delta = None,
+    rounds_at_most: Annotated[
+        int | None, typer.Option(help="most rounds that the rule may choose; short for --set run.rounds_at_most=...")
+    ] = None,
     folder: Annotated[Path | None, typer.Option("--out", help="run folder; default: a new one under runs/")] = None,
     ledger: Annotated[
         Path | None,
@@ -93,6 +96,7 @@ def run(
     asked = tables.Asked(data, schema, target, client, clients, test, test_share, epsilon, delta)
     overrides = tables.settings_of(asked) | dict(configuration.parse_override(text) for text in settings or [])
     overrides |= {} if engine is None else {"run.engine": engine}
+    overrides |= {} if rounds_at_most is None else {"run.rounds_at_most": rounds_at_most}
     config = configuration.load(source, overrides, tables.usual_of(asked))
     if hosts is not None and join_hosts(hosts, config, ledger) > 0:
         assemble.run(config)

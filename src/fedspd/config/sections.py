@@ -76,7 +76,9 @@ class Problem:
     threshold: float = setting(
         0.5, "huber: residuals beyond this pull no harder, where the number's bounds are -1 and 1", above=0
     )
-    clip_norm: float = setting(1.0, "record gradients are clipped to this norm, G; inf: never", above=0, infinite=True)
+    clip_norm: float | None = setting(
+        None, "record gradients are clipped to this norm, G; inf: never; absent: by rule", above=0, infinite=True
+    )
     regularizer: str = setting(
         "l1", "convex regularizer", choices=("none", "l1", "squared-l2", "elastic-net", "group-l1", "box")
     )
@@ -155,6 +157,7 @@ class Run:
     """How long, with whom, from which seed."""
 
     rounds: int | None = setting(None, "communication rounds, T; absent: by rule", at_least=1)
+    rounds_at_most: int = setting(300, "most rounds that the rule may choose", at_least=1)
     participants: int | None = setting(None, "clients per round, K; absent: all", at_least=1)
     selection: str = setting(
         "uniform", "who takes part: drawn anew every round, or the same clients in all", choices=("uniform", "fixed")

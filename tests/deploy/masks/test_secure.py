@@ -20,7 +20,7 @@ from tests.deploy.test_equal import LITTLE_NOISE, PENALTY, SITES, STEP
 from tests.support.deploy.loopback import Handler, honest
 from tests.support.deploy.masked_sites import Masked
 from tests.support.deploy.sites import Federation, ask, federation
-from tests.support.deploy.twists import mean_of_totals
+from tests.support.deploy.twists import mean_of_totals, standing
 
 pytestmark = pytest.mark.slow
 
@@ -85,7 +85,7 @@ def test_a_site_that_drops_out_at_any_stage_is_survived_and_its_difference_is_in
     made.grid.handlers[made.node(4)] = silent_at(stage)
     checkpoint = made.serve()
     assert checkpoint.round == 4
-    np.testing.assert_allclose(checkpoint.server, mean_of_totals(made), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(standing(checkpoint), mean_of_totals(made), rtol=0, atol=1e-9)
     missed = 0 if stage == "train.unmask" else 1  # its upload was in the sum already
     assert checkpoint.roster[4].answered == 4 - missed
     assert [member.answered for member in checkpoint.roster[:4]] == [4] * 4
@@ -121,7 +121,7 @@ def test_a_run_goes_on_to_its_end_without_a_bad_site_and_says_which_it_was_and_w
     assert line.startswith("round 2: site-3 is left out")
     assert line.endswith(f": {why}")
     assert [member.answered for member in checkpoint.roster] == [3, 3, 3, 2 if stage == "train.unmask" else 1, 3]
-    np.testing.assert_allclose(checkpoint.server, mean_of_totals(made), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(standing(checkpoint), mean_of_totals(made), rtol=0, atol=1e-9)
     assert [made.charges(place) for place in (0, 1, 2, 4)] == [3] * 4, "an attempt that is begun again costs nothing"
 
 
@@ -152,7 +152,7 @@ def test_too_many_dropouts_give_no_sum_and_the_run_can_be_resumed_without_new_ch
     assert made.serve().round == 2
     assert before == [1] * SITES
     assert [made.charges(place) for place in range(SITES)] == [2] * SITES
-    np.testing.assert_allclose(made.saved.server, mean_of_totals(made), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(standing(made.saved), mean_of_totals(made), rtol=0, atol=1e-9)
 
 
 def test_no_message_holds_an_upload_and_none_is_sent_twice(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from fedspd.results import read_run
 from fedspd.scoring.model import load_model
 from tests.support.deploy.loopback import honest
 from tests.support.deploy.sites import Federation, federation, measure, play
-from tests.support.deploy.twists import Change, in_round, lost, mean_of_totals, replies_made, with_reply
+from tests.support.deploy.twists import Change, in_round, lost, mean_of_totals, replies_made, standing, with_reply
 
 FIXED: dict[str, Any] = {"protected": False, "federation__fixed_draws": True}
 
@@ -77,7 +77,7 @@ def test_a_reply_that_cannot_be_believed_changes_nothing_and_is_reported(what: s
     assert any("site-0" in line and reason in line for line in made.said), made.said
     (member,) = made.saved.roster
     assert (made.saved.round, member.answered, member.acknowledged) == (1, 1, 1)
-    np.testing.assert_array_equal(made.saved.server, mean_of_totals(made))
+    np.testing.assert_array_equal(standing(made.saved), mean_of_totals(made))
     alike = federation(tmp_path / "honest", **FIXED)
     made.grid.handlers[made.node(0)] = honest
     np.testing.assert_array_equal(made.serve().server, alike.serve().server)
@@ -90,7 +90,7 @@ def test_beside_honest_sites_it_is_left_out_and_the_next_difference_contains_it(
     made = federation(tmp_path, 3, federation__quorum=2, **FIXED)
     made.grid.handlers[made.node(0)] = in_round(2, change)
     finished = made.serve()
-    np.testing.assert_allclose(finished.server, mean_of_totals(made), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(standing(finished), mean_of_totals(made), rtol=0, atol=1e-14)
     assert [member.answered for member in finished.roster] == [2, 3, 3]
     assert [member.acknowledged for member in finished.roster] == [3, 3, 3]
     assert [row["answered"] for row in finished.history] == [3, 2, 3]
@@ -104,7 +104,7 @@ def test_the_servers_sum_is_the_mean_of_all_sites_totals_whoever_is_missing(tmp_
     made.grid.silent = {made.node(2)}  # from the first round on
     server.run()
     finished = made.saved
-    np.testing.assert_allclose(finished.server, mean_of_totals(made), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(standing(finished), mean_of_totals(made), rtol=0, atol=1e-14)
     assert [member.acknowledged for member in finished.roster] == [5, 6, 0, 6]
     assert [member.asked for member in finished.roster] == [6, 6, 6, 6]
     assert sum("site-2 keeps its last reply: no answer in time" in line for line in made.said) == 6
@@ -119,7 +119,7 @@ def test_a_late_answer_is_dropped_by_name_and_the_next_difference_contains_it(tm
     made.grid.late = set()
     server.run()
     assert f"round 2: a late answer is dropped: round 1 of node {made.node(0)}" in made.said
-    np.testing.assert_allclose(made.saved.server, mean_of_totals(made), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(standing(made.saved), mean_of_totals(made), rtol=0, atol=1e-14)
     assert [row["late"] for row in made.saved.history] == [0, 1, 0]
     assert [member.answered for member in made.saved.roster] == [2, 3, 3]
 
@@ -295,7 +295,7 @@ def test_a_site_whose_budget_is_spent_is_retired_and_the_others_go_on(tmp_path: 
     assert [member.answered for member in finished.roster] == [3, 1, 3]
     assert [member.asked for member in finished.roster] == [3, 2, 3]
     assert [row["asked"] for row in finished.history] == [3, 3, 2]
-    np.testing.assert_allclose(finished.server, mean_of_totals(made), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(standing(finished), mean_of_totals(made), rtol=0, atol=1e-14)
 
 
 def test_when_all_sites_are_retired_the_run_ends_and_says_so(tmp_path: Path) -> None:

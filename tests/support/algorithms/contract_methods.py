@@ -152,7 +152,7 @@ def generic(method: Method) -> Callable[[Setting], Any]:
         own = method.settings(**{key: value for key, value in wishes.items() if key in method.keys})
         public = Public(
             s.smooth if method.needs.smooth else s.objective, 1.0, 3, Holdings(np.full(s.clients, 24)), s.clients,
-            s.clients, 5, None, 1.0, 1e-5, "total", np.random.default_rng(0),
+            s.clients, 5, 300, None, 1.0, 1e-5, "total", np.random.default_rng(0),
         )  # fmt: skip
         return method.make(public, own).algorithm
 

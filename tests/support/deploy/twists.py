@@ -9,6 +9,7 @@ from flwr.app import Message
 
 from fedspd.deploy.protocol import wire
 from fedspd.deploy.protocol.messages import Ask, Reply
+from fedspd.deploy.server.checkpoint import Checkpoint
 from tests.support.deploy.loopback import Handler, honest
 from tests.support.deploy.sites import Federation
 
@@ -36,10 +37,15 @@ def lost(message: Message, answer: Message) -> None:
     """The site has played, the server hears nothing."""
 
 
+def standing(checkpoint: Checkpoint) -> np.ndarray:
+    """The server's weights, where it may keep those of the round before too."""
+    return checkpoint.server.reshape(-1, *checkpoint.server.shape[-2:])[0]
+
+
 def mean_of_totals(made: Federation) -> np.ndarray:
     """What the server's sum must be: over all sites, what the last acknowledged reply adds up to."""
     roster = made.saved.roster
-    total = np.zeros_like(made.saved.server)
+    total = np.zeros_like(standing(made.saved))
     for place, member in enumerate(roster):
         with made.store(place) as store:
             stored = store.reply(made.saved.run, member.acknowledged)

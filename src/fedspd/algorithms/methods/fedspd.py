@@ -7,7 +7,8 @@ The primal is perturbed first, and everything a client keeps follows from the pe
     λ    <- λ + ρ (x_0 - x̃)                                                             line 16
     y     = x̃ - λ/ρ                                                        the upload, eq. (14)
 
-The server averages the latest y of all clients, as published.
+The server averages the latest y of all clients, as published. Where the rule wants a longer way than safe steps go in
+the rounds there are, it sends weights that lie ahead of the average (`parts.momentum`).
 
 Released: x̃; upload, dual and next start are functions of it and of what the server sent, so a
 round is a fresh mechanism of the shard and the public transcript, and adaptive composition applies.
@@ -23,6 +24,7 @@ from fedspd.algorithms.card import A_TOTAL, NON_SMOOTH, SEVERAL, Card, Printed
 from fedspd.algorithms.method import Made, Method, Public, Work
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.grids import OCTAVES
+from fedspd.algorithms.parts.momentum import ahead, moved, resting
 from fedspd.algorithms.parts.proximal import check_local_steps, proximal_steps
 from fedspd.algorithms.parts.rules import Wishes, gradient_steps
 from fedspd.privacy.rounding import GradientSum, steps_rounding
@@ -45,6 +47,8 @@ class FedSPD:
     start_at: Literal["server", "own"] = "server"
     relation: Literal["replace-one", "zero-out"] = "replace-one"
     crowding: float = 1.0  # most records in a batch over the nominal batch size; above 1 with Poisson sampling
+    momentum: float = 0.0  # share of the last move that is made again
+    share: float = 1.0  # of the clients, those that take part in a round
 
     guarantee = "proved"
     keeps_replies = True
@@ -63,11 +67,11 @@ class FedSPD:
 
     def start(self, zeros: Array) -> tuple[Array, Released, Array]:
         """All zero: public."""
-        return zeros[0, ...], Released(zeros, zeros), zeros
+        return resting(zeros[0, ...]), Released(zeros, zeros), zeros
 
     def broadcast(self, server: Array, round: Any) -> Told:
-        """The mean of all latest replies (line 5) and γ."""
-        return Told(server, self.inverse_step)
+        """The mean of all latest replies (line 5), or what lies ahead of it, and γ."""
+        return Told(ahead(server, self.momentum, self.share), self.inverse_step)
 
     def query(self, told: Told, client: Released, batches: Batches) -> tuple[Query, None]:
         """The average of Q proximal steps; nothing else of the records is kept."""
@@ -103,11 +107,11 @@ class FedSPD:
 
     def merge(self, server: Array, told: Told, replies: Array, previous: Array, present: Array) -> Array:
         """Mean over all N clients, of whom only the participants' replies changed."""
-        return mean_of_latest(server, replies, previous, present, self.clients)
+        return moved(server, mean_of_latest(server[0, ...], replies, previous, present, self.clients))
 
     def model(self, server: Array) -> Array:
-        """$x_0$ of the next round."""
-        return server
+        """The mean of all latest replies: $x_0$ of the next round where there is no momentum."""
+        return server[0, ...]
 
     def local_point(self, client: Released) -> PrimalDual:
         """The released weights and the dual."""
@@ -132,6 +136,7 @@ class Settings:
     inverse_step: float | None = shared.inverse_step()
     step_scale: float = shared.step_scale(shared.RULE_DECIDES)
     penalty_share: float | None = shared.penalty_share(shared.RULE_DECIDES)
+    momentum: float | None = shared.momentum()
 
 
 def work(settings: Settings) -> Work:
@@ -143,7 +148,7 @@ def make(public: Public, settings: Settings) -> Made:
     """Step sizes by rule where they are left open."""
     own = work(settings)
     wishes = Wishes(settings.inverse_step, settings.penalty, settings.step_scale, settings.penalty_share)
-    steps = gradient_steps(public, own, wishes, primal_dual=True, averaged=True)
+    steps = gradient_steps(public, own, wishes, primal_dual=True, averaged=True, momentum=settings.momentum)
     algorithm = FedSPD(
         objective=public.objective,
         clients=public.clients,
@@ -154,6 +159,8 @@ def make(public: Public, settings: Settings) -> Made:
         start_at=settings.start,  # pyright: ignore[reportArgumentType]
         relation=own.relation,  # pyright: ignore[reportArgumentType]
         crowding=steps.crowding,
+        momentum=steps.momentum,
+        share=public.share,
     )
     return Made(algorithm, steps.rounds, steps.participations, steps.max_batch)
 

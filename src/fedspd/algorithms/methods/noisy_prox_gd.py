@@ -17,7 +17,7 @@ Claimed here: **proved**, the same, with the sensitivity $2G/m$ and exact compos
 
 from dataclasses import dataclass
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 from fedspd.algorithms.base import PrimalDual, Told, mean_of_present
 from fedspd.algorithms.card import A_TOTAL, Card
@@ -25,19 +25,12 @@ from fedspd.algorithms.method import Made, Method, Public, Work
 from fedspd.algorithms.methods.dp_sgd import Seen
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.grids import scale_and
+from fedspd.algorithms.parts.momentum import ahead, moved, resting
 from fedspd.algorithms.parts.rules import Wishes, gradient_steps
 from fedspd.algorithms.parts.step_sizes import Constant, Schedule
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
-from fedspd.reading import setting
 from fedspd.typing import Array, Batches, Query, Release, array_namespace
-
-
-class Moving(NamedTuple):
-    """What the server keeps."""
-
-    weights: Array  # w
-    before: Array  # w of the round before
 
 
 @dataclass(frozen=True)
@@ -61,14 +54,13 @@ class NoisyProximalGradient:
         """Without clipping nothing is bounded."""
         return "proved" if self.objective.clip_norm < inf else "none"
 
-    def start(self, zeros: Array) -> tuple[Moving, Seen, Array]:
+    def start(self, zeros: Array) -> tuple[Array, Seen, Array]:
         """All zero: public."""
-        return Moving(zeros[0, ...], zeros[0, ...]), Seen(zeros), zeros
+        return resting(zeros[0, ...]), Seen(zeros), zeros
 
-    def broadcast(self, server: Moving, round: Any) -> Told:
+    def broadcast(self, server: Array, round: Any) -> Told:
         """v and γ."""
-        ahead = server.weights + self.momentum * (server.weights - server.before)
-        return Told(ahead, self.schedule.inverse_step(round))
+        return Told(ahead(server, self.momentum), self.schedule.inverse_step(round))
 
     def query(self, told: Told, client: Seen, batches: Batches) -> tuple[Query, None]:
         """The gradient of the whole shard."""
@@ -85,15 +77,15 @@ class NoisyProximalGradient:
         """The reply is the release."""
         return Seen(array_namespace(told.weights).zeros_like(client.weights) + told.weights), release.value
 
-    def merge(self, server: Moving, told: Told, replies: Array, previous: Array, present: Array) -> Moving:
+    def merge(self, server: Array, told: Told, replies: Array, previous: Array, present: Array) -> Array:
         """One proximal step along the mean of the participants' gradients."""
         step = 1.0 / told.inverse_step
         weights = self.objective.regularizer.prox(told.weights - step * mean_of_present(replies, present), step)
-        return Moving(weights, server.weights)
+        return moved(server, weights)
 
-    def model(self, server: Moving) -> Array:
+    def model(self, server: Array) -> Array:
         """The server's weights."""
-        return server.weights
+        return server[0, ...]
 
     def local_point(self, client: Seen) -> PrimalDual:
         """The weights the gradient was taken at; there is no dual."""
@@ -104,15 +96,16 @@ class NoisyProximalGradient:
 class Settings:
     """What a user may set."""
 
-    momentum: float = setting(0.0, "share of the last move that is made again", at_least=0, below=1)
+    momentum: float | None = shared.momentum()
     inverse_step: float | None = shared.inverse_step()
     step_scale: float = shared.step_scale(shared.BY_THE_RULE)
 
 
 def make(public: Public, settings: Settings) -> Made:
     """The step size by rule where it is left open."""
-    steps = gradient_steps(public, Work(), Wishes(settings.inverse_step, step_scale=settings.step_scale))
-    algorithm = NoisyProximalGradient(public.bounded, Constant(steps.inverse_step), settings.momentum)
+    wishes = Wishes(settings.inverse_step, step_scale=settings.step_scale)
+    steps = gradient_steps(public, Work(), wishes, momentum=settings.momentum)
+    algorithm = NoisyProximalGradient(public.bounded, Constant(steps.inverse_step), steps.momentum)
     return Made(algorithm, steps.rounds, steps.participations)
 
 

@@ -1,25 +1,22 @@
-r"""What a user leaves open, filled in by rules that use public numbers only: never the records, never a test set.
+"""What a user leaves open, filled in by rules that use public numbers only: never the records, never a test set.
 
-The rules rest on two facts about whole-shard rounds begun at the server's weights. A client's
-uploads add up its increments, so after n participations the model has moved by about $n\eta$ times a
-gradient, $\eta = 1/(\gamma+\rho)$; and calibrated noise grows like $\sqrt n$ per upload and adds up
-like $\sqrt n$ again, so the noise on the model grows like $n\eta$ too. What matters is therefore the
-*path length* $n\eta$, not n: few rounds do as well as many, and a smaller budget wants a shorter path.
+How far to go and in which steps stands in `way`; here are rounds, and what each kind of method makes of both.
 """
 
+from dataclasses import replace
 from functools import lru_cache
 from math import ceil, expm1, inf, sqrt
 from typing import NamedTuple
 
 from fedspd.algorithms.method import Public, Work
+from fedspd.algorithms.parts.way import Pull, longest_step, momentum_for, path_length
 from fedspd.errors import InputError
 from fedspd.privacy import POISSON, WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling
 from fedspd.privacy.accounting import Gaussian, calibrate
 from fedspd.privacy.plans.proved import largest_batch
-from fedspd.problem import is_regression
 
-PARTICIPATIONS = 5  # uploads per client when the rounds are left open
-PATH = 2.0  # the path length n eta is PATH / noise^(2/3)
+PARTICIPATIONS = 5  # uploads per client when the rounds are left open, and each costs
+FEWEST_ROUNDS = 20  # when they are left open, and free
 
 
 class Wishes(NamedTuple):
@@ -38,6 +35,7 @@ class Steps(NamedTuple):
     participations: int  # the most a client may have
     inverse_step: float
     penalty: float
+    momentum: float = 0.0
     max_batch: int | None = None  # most records in a batch, for Poisson sampling with several local steps
     crowding: float = 1.0  # most records in a batch over what its sum is divided by
 
@@ -50,7 +48,13 @@ class Counts(NamedTuple):
 
 
 def gradient_steps(
-    public: Public, work: Work, wishes: Wishes, *, primal_dual: bool = False, averaged: bool = False
+    public: Public,
+    work: Work,
+    wishes: Wishes,
+    *,
+    primal_dual: bool = False,
+    averaged: bool = False,
+    momentum: float | None = 0.0,
 ) -> Steps:
     """For methods that step along gradients.
 
@@ -60,23 +64,25 @@ def gradient_steps(
         wishes: what was set.
         primal_dual: uploads add up a client's increments; other servers move every round.
         averaged: the average of the local iterates is released, not the last one.
+        momentum: of the server; None: as much as the way needs.
     """
-    count, clients, row_norm = counts(public), public.clients, public.row_norm or 1.0
+    row_norm = public.row_norm or 1.0
     reach = (work.local_steps + 1) / 2 if averaged else work.local_steps
-    records = public.holdings.records / public.holdings.clients
-    multiplier = _multiplier(public, work, int(records), count.participations)
-    batch = work.batch_size or records / work.local_steps
-    noise = noise_per_path(_bound(public), multiplier, batch, clients, reach)
-    moves = reach * (count.participations if primal_dual else count.rounds)
-    step = wishes.step_scale * min(path_length(noise, row_norm) / moves, _longest_step(public))
     share = (wishes.penalty_share or penalty_share(public.share)) if primal_dual else 0.0
+    pull = Pull(public.share, share if primal_dual else None)
+    longest = longest_step(public.objective, row_norm, pull)
+    count = _counts(public, work, reach, longest * pull.per_round)
+    way = path_length(public.objective, _noise(public, work, reach, count.participations), row_norm) / reach
+    if momentum is None:
+        momentum = 0.0 if wishes.inverse_step else momentum_for(way / longest, count.rounds, pull)
+    step = wishes.step_scale * min(way / pull.reached(count.rounds, momentum), longest)
     max_batch = _max_batch(public, work, count.participations)
     crowding = _crowding(public, work, max_batch)
     inverse_step = wishes.inverse_step or (1 - share) / step
     if work.local_steps > 1 and wishes.inverse_step is None:
         inverse_step = max(inverse_step, crowding * public.objective.loss.curvature * row_norm**2 / 2)
     penalty = (wishes.penalty or share / step) if primal_dual else 0.0
-    return Steps(*count, inverse_step, penalty, max_batch, crowding)
+    return Steps(*count, inverse_step, penalty, momentum, max_batch, crowding)
 
 
 def exact_steps(public: Public, wishes: Wishes, *, pure: bool = False, count: Counts | None = None) -> Steps:
@@ -93,7 +99,7 @@ def exact_steps(public: Public, wishes: Wishes, *, pure: bool = False, count: Co
     row_norm, records = public.row_norm or 1.0, public.holdings.records / public.holdings.clients
     multiplier = (_pure_multiplier if pure else _whole_multiplier)(public, int(records), participations)
     noise = noise_per_path(_bound(public), multiplier, records, public.clients)
-    step = wishes.step_scale * path_length(noise, row_norm) / participations
+    step = wishes.step_scale * path_length(public.objective, noise, row_norm) / 2 / participations
     smoothness, penalty = public.objective.loss.curvature * row_norm**2, 1 / step
     if pure:
         one_round = public.epsilon / (participations if public.budget == "total" else 1)
@@ -109,7 +115,8 @@ def counts(public: Public, one_round: bool = False, paid: int = 1) -> Counts:
         one_round: where rounds are left open there is one.
         paid: one of so many rounds uses records.
     """
-    rounds = public.rounds or (1 if one_round else rounds_for(PARTICIPATIONS, public.participants, public.clients))
+    usual = 1 if one_round else rounds_for(PARTICIPATIONS, public.participants, public.clients)
+    rounds = public.rounds or min(usual, public.most_rounds)
     costly = (rounds + paid - 1) // paid
     return Counts(rounds, public.most_participations or ceil(costly * public.participants / public.clients))
 
@@ -139,16 +146,6 @@ def penalty_share(participation: float) -> float:
     return participation / (1 + participation)
 
 
-def path_length(noise: float, row_norm: float) -> float:
-    r"""$2\,\nu^{-2/3}/R^2$, with $\nu$ the noise on the model per unit of path.
-
-    A longer path leaves less of the optimum undone and more noise; the exponent and the factor come from a
-    validation split of Adult at three budgets, and the optimum is flat: half or twice the path costs about
-    a quarter of a percentage point.
-    """
-    return PATH / noise ** (2 / 3) / row_norm**2
-
-
 def noise_per_path(clip_norm: float, multiplier: float, batch: float, clients: int, reach: float = 1.0) -> float:
     r"""$\nu = 2Gz/(b\,r\sqrt N)$ where a participation moves the model by $r$ steps.
 
@@ -168,10 +165,22 @@ def multiplier_for(sampling: RecordSampling, records: int, participations: int, 
     return calibrate(lambda z: sampling.event(records, z), participations, epsilon, delta)
 
 
-def _longest_step(public: Public) -> float:
-    """Of a number or a count $1/L$, beyond which steps overshoot; classes are told apart by ever larger scores."""
-    loss = public.objective.loss
-    return 1 / public.objective.smoothness(public.row_norm or 1.0) if is_regression(loss) else inf
+def _counts(public: Public, work: Work, reach: float, each: float) -> Counts:
+    """Rounds and participations; where rounds are left open and free, as many as safe steps need for the way."""
+    if public.rounds or public.most_participations or public.budget != "total":
+        return counts(public)
+    noise = _noise(public, work, reach, PARTICIPATIONS)
+    way = path_length(public.objective, noise, public.row_norm or 1.0) / reach
+    rounds = min(max(ceil(way / each), FEWEST_ROUNDS), public.most_rounds)
+    return counts(replace(public, rounds=rounds))
+
+
+def _noise(public: Public, work: Work, reach: float, participations: int) -> float:
+    """On the model, for each unit of its way."""
+    records = public.holdings.records / public.holdings.clients
+    multiplier = _multiplier(public, work, int(records), participations)
+    batch = work.batch_size or records / work.local_steps
+    return noise_per_path(_bound(public), multiplier, batch, public.clients, reach)
 
 
 def _bound(public: Public) -> float:

@@ -30,6 +30,11 @@ def step_scale(when: When | None = None) -> Any:
     return setting(1.0, "what the rule's step size is multiplied by", above=0, **rules)
 
 
+def momentum() -> Any:
+    """A field for what a server repeats of its moves."""
+    return setting(None, "share of the last move that is made again; absent: by rule", at_least=0, below=1)
+
+
 def penalty_share(when: When) -> Any:
     """A field for the part of gamma + rho that is rho."""
     return setting(None, "part of gamma + rho that is rho; absent: by rule", above=0, below=1, when=when)

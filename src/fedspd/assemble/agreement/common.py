@@ -1,17 +1,22 @@
 """What server and clients of a run agree on before any record is seen: method, plan and rounds."""
 
+from math import inf
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from fedspd.algorithms import Algorithm, Made, Public
+from fedspd.algorithms.parts.rules import noise_per_path
+from fedspd.algorithms.parts.way import clip_norm
 from fedspd.assemble.deal import deal_seed
 from fedspd.config import Config
 from fedspd.data import Holdings
 from fedspd.engine import stream
 from fedspd.errors import InputError
 from fedspd.privacy import ProvedPlan, PublishedPlan
-from fedspd.problem import Objective, make_loss, make_regularizer
+from fedspd.privacy.accounting import Gaussian, calibrate
+from fedspd.problem import Loss, Objective, make_loss, make_regularizer
 from fedspd.target import Target
 
+PAPERS_CLIP = 1.0  # the paper assumes G = 1
 AnyPlan = TypeVar("AnyPlan", bound=PublishedPlan | ProvedPlan)
 
 
@@ -55,13 +60,14 @@ def public_numbers(
     check_needs(config)
     privacy, run = config.privacy, config.run
     return Public(
-        objective=client_objective(config, target),
+        objective=client_objective(config, holdings, target),
         row_norm=config.data.row_norm,
         columns=columns,
         holdings=holdings,
         clients=averaged_clients(config),
         participants=config.participants,
         rounds=run.rounds,
+        most_rounds=run.rounds_at_most,
         most_participations=run.most_participations,
         epsilon=privacy.epsilon,
         delta=privacy.delta,
@@ -71,13 +77,25 @@ def public_numbers(
     )
 
 
-def client_objective(config: Config, target: Target) -> Objective:
-    """The loss, the usual one where none is named, and one client's regularizer."""
+def client_objective(config: Config, holdings: Holdings, target: Target) -> Objective:
+    """The loss, the usual one where none is named, and one client's regularizer; clipped by rule where that is open."""
     problem = config.problem
     loss = make_loss(problem.loss, target, problem.threshold)
     regularizer = make_regularizer(problem.regularizer, problem.strength, problem.ratio)
     regularizer = regularizer.scaled(1 / config.partition.clients if problem.per_client == "share" else 1.0)
-    return Objective(loss, regularizer, problem.clip_norm)
+    return Objective(loss, regularizer, problem.clip_norm or _clip_norm(config, holdings, loss))
+
+
+def _clip_norm(config: Config, holdings: Holdings, loss: Loss) -> float:
+    """By rule from the noise that the budget means, where there is one: as published it is the paper's 1."""
+    privacy = config.privacy
+    if config.algorithm.method.guarantee != "proved":
+        return PAPERS_CLIP
+    if privacy.budget != "total" or privacy.noise_multiplier is not None:
+        return clip_norm(loss, inf, config.data.row_norm or 1.0)
+    multiplier = calibrate(Gaussian, 1, privacy.epsilon, privacy.delta)
+    noise = noise_per_path(1.0, multiplier, holdings.records / holdings.clients, averaged_clients(config))
+    return clip_norm(loss, noise, config.data.row_norm or 1.0)
 
 
 def check_needs(config: Config) -> None:

@@ -5,25 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from fedspd.algorithms.methods.fedspd import averaged_noise
-from fedspd.algorithms.parts.rules import PARTICIPATIONS, noise_per_path, path_length, penalty_share, rounds_for
+from fedspd.algorithms.methods.fedspd import FedSPD, averaged_noise
 from fedspd.assemble.agreement import agree
 from fedspd.assemble.deal import deal, measured_on
 from fedspd.assemble.settled import settle
-from fedspd.config import Config
-from fedspd.data import SOURCES
+from fedspd.config import Config, load
+from fedspd.data import SOURCES, Holdings
 from fedspd.errors import InputError
-from fedspd.privacy import (
-    WHOLE_SHARD,
-    WITHOUT_REPLACEMENT,
-    ProvedPlan,
-    RecordSampling,
-    paper,
-    plan_as_published,
-    plan_proved,
-)
-from fedspd.privacy.accounting import Accountant, FixedSize, Gaussian, calibrate
-from fedspd.privacy.sensitivity import proximal_average
+from fedspd.privacy import WITHOUT_REPLACEMENT, ProvedPlan, paper, plan_as_published
+from fedspd.privacy.accounting import Accountant, FixedSize, calibrate
+from fedspd.target import Classes
 
 PAPERS_STEPS, PAPERS_BATCH = 5, 10
 
@@ -35,31 +26,38 @@ def proposed_plan(
     delta: float,
     participants: int,
     rounds: int | None,
-    clip_norm: float,
+    clip_norm: float | None,
     moments_share: float,
+    rounds_at_most: int | None = None,
 ) -> dict[str, Any]:
     """Rounds, step sizes, multiplier and noise on the averaged model, beside the paper's at the same step size."""
     if clients < 1 or records < 1:
         raise InputError(f"clients and records must be at least 1, got {clients} and {records}; correct them.")
-    rounds = rounds or rounds_for(PARTICIPATIONS, participants, clients)
-    participations = -(-rounds * participants // clients)
-    spread = noise_per_path(clip_norm, calibrate(Gaussian, 1, epsilon, delta), records, clients)
-    step = path_length(spread, 1.0) / participations
-    share = penalty_share(participants / clients)
-    gamma, rho = (1 - share) / step, share / step
-    sizes = np.full(clients, records)
-    plan = plan_proved(epsilon, delta, RecordSampling(WHOLE_SHARD), sizes, participations, moments_share)
-    sensitivity = float(proximal_average("replace-one", clip_norm, float(records), 1, gamma, rho))
+    wanted = {
+        "partition.clients": clients, "privacy.epsilon": epsilon, "privacy.delta": delta,
+        "run.participants": participants, "run.rounds": rounds, "problem.clip_norm": clip_norm,
+    }  # fmt: skip
+    wanted |= {"data.moments_share": moments_share} if moments_share else {"data.scaling": "min-max"}
+    wanted |= {} if rounds_at_most is None else {"run.rounds_at_most": rounds_at_most}
+    holdings, target = Holdings(np.full(clients, records)), Classes("label", ("no", "yes"))
+    made, plan = agree(load("proved", wanted), holdings, 1, target)
+    algorithm, participations = made.algorithm, made.participations
+    assert isinstance(algorithm, FedSPD), "the preset's method"
+    assert participations is not None, "a proved method counts them"
+    sensitivity = float(algorithm.sensitivity(1, holdings.divisors).max())
     noise = averaged_noise(sensitivity, float(plan.noise_multipliers[0]), clients)
-    papers = papers_noise(epsilon, delta, clients, records, participations, clip_norm, gamma, rho)
+    clipped, gamma, rho = algorithm.objective.clip_norm, algorithm.inverse_step, algorithm.penalty
+    papers = papers_noise(epsilon, delta, clients, records, participations, clipped, gamma, rho)
     return {
         "batch_size": records,
         "local_steps": 1,
-        "rounds": rounds,
+        "rounds": made.rounds,
         "participants": participants,
         "participations": participations,
+        "clip_norm": clipped,
         "inverse_step": gamma,
         "penalty": rho,
+        "momentum": algorithm.momentum,
         "epsilon": epsilon,
         "delta": delta,
         "guarantee": plan.guarantee,
@@ -94,8 +92,10 @@ def plan_of(config: Config) -> dict[str, Any]:
         "rounds": made.rounds,
         "participants": settled.participants,
         "participations": None if most is None else int(most.max()),
+        "clip_norm": agreed.algorithm.objective.clip_norm,
         "inverse_step": inverse_step if isinstance(inverse_step, float) else None,
         "penalty": agreed.algorithm.penalty,
+        "momentum": getattr(agreed.algorithm, "momentum", None),
         "epsilon": config.privacy.epsilon,
         "delta": plan.delta,
         "guarantee": plan.guarantee,

@@ -41,7 +41,7 @@ def _check(config: Config) -> None:
         raise InputError(
             "data.scaling = noisy-moments belongs to the proved method, got it with the published one; use z-score."
         )
-    if config.problem.clip_norm < inf or config.algorithm.method.guarantee == "none":
+    if (config.problem.clip_norm or 0.0) < inf or config.algorithm.method.guarantee == "none":
         return
     if config.privacy.epsilon < inf:
         raise InputError(

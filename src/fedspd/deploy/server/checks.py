@@ -85,7 +85,8 @@ def reach(terms: Terms, agreed: Agreed[Any], size: int, round: int) -> float:
     batch = terms.batch(agreed)
     sensitivity = agreed.algorithm.sensitivity(round, batch)
     scale = np.max(agreed.plan.noise_scale(np.array([terms.place]), sensitivity))
-    return float(agreed.algorithm.local_steps * np.max(sensitivity * batch) + 2 * scale * np.sqrt(size))
+    once = agreed.algorithm.local_steps * np.max(sensitivity * batch) + 2 * scale * np.sqrt(size)
+    return float(once / (1 - getattr(agreed.algorithm, "momentum", 0.0)))  # moves that are made again add up to that
 
 
 def largest_norm(own: float, longest: float, round: int, gathered: int) -> float:

@@ -72,7 +72,7 @@ def _measured(agreed: Agreed[Any], test: Table | None, weights: np.ndarray, aver
 def _summary(
     checkpoint: Checkpoint, terms: Terms, agreed: Agreed[Any], history: History, measured: dict[str, Any]
 ) -> Summary:
-    config, roster, shape = terms.config, checkpoint.roster, checkpoint.server.shape
+    config, roster, shape = terms.config, checkpoint.roster, checkpoint.server.shape[-2:]
     answered = [member.answered for member in roster]
     made = len(checkpoint.history)
     return Summary(

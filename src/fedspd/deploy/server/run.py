@@ -183,20 +183,27 @@ class Server:
             for place, own in reaches.items()
         }
 
+    def _within(self, weights: Any) -> np.ndarray:
+        """No larger than what sites take: else one that is not honest could make the others refuse the weights."""
+        most = self.settings.federation.largest_weight
+        return np.clip(np.asarray(weights), -most, most)
+
+    def _told(self, round: int) -> Any:
+        told = self.agreed.algorithm.broadcast(self.checkpoint.server, round)
+        return told._replace(weights=self._within(told.weights))
+
     def _ask(self, place: int, round: int) -> messages.Ask:
         checkpoint = self.checkpoint
         member = checkpoint.roster[place]
-        weights = np.asarray(self.agreed.algorithm.broadcast(checkpoint.server, round).weights)
+        weights = np.asarray(self._told(round).weights)
         return messages.Ask(member.terms, round, member.acknowledged, weights, checkpoint.mean, checkpoint.deviation)
 
     def _merge(self, found: Gathered, asks: Mapping[int, messages.Ask], round: int) -> None:
         algorithm, checkpoint = self.agreed.algorithm, self.checkpoint
-        told = algorithm.broadcast(checkpoint.server, round)
+        told = self._told(round)
         zeros = np.zeros_like(found.stack)
         server = algorithm.merge(checkpoint.server, told, found.stack, zeros, np.ones(len(zeros)))
-        # Honest sites never come near: else one that does not could make the others refuse the weights.
-        most = self.settings.federation.largest_weight
-        self.checkpoint = replace(checkpoint, server=np.clip(np.asarray(server), -most, most), round=round)
+        self.checkpoint = replace(checkpoint, server=self._within(server), round=round)
         for place in asks:
             member = self.checkpoint.roster[place]
             changes: dict[str, Any] = {"asked": member.asked + 1}
@@ -213,7 +220,7 @@ class Server:
         row: dict[str, Any] = {
             "round": round, "asked": len(asks), "answered": answered, "participants": answered, "late": late,
             "test_accuracy": self._accuracy(weights), "weights_norm": float(np.linalg.norm(weights)),
-            "inverse_step": float(algorithm.broadcast(self.checkpoint.server, round).inverse_step),
+            "inverse_step": float(self._told(round).inverse_step),
             "noise_scale": float(np.mean(plan.noise_scale(places, algorithm.sensitivity(round, sizes)))),
             "clients_with_budget": int(self._open().sum()), "epsilon_max": spent and spent[0],
             "epsilon_mean": spent and spent[1], "seconds": float(f"{seconds:.3f}"),

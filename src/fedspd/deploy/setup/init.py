@@ -28,9 +28,17 @@ from fedspd.deploy.setup.kit import Kit, members_text, write_kit
 from fedspd.engine.draws import stream
 from fedspd.errors import InputError
 
-ROUNDS = 10  # few sites hold many records each, and want shorter steps than the rule's five rounds give
+CLIP_NORM = 0.5  # said here, since sites agree to it before anybody knows how many records they hold
+ROUNDS_AT_MOST = 100  # what a site's policy allows by default
 MOST_SITES = 1000
-WORTH_A_LOOK = ("privacy.epsilon", "privacy.delta", "run.rounds", "run.participants", "run.seed", "algorithm.name")
+WORTH_A_LOOK = (
+    "privacy.epsilon",
+    "privacy.delta",
+    "run.rounds_at_most",
+    "run.participants",
+    "run.seed",
+    "algorithm.name",
+)
 HEADER = """# A federation, as its operator runs it: fedspd deploy server federation.toml. Paths are relative to it.
 # Settings of `fedspd settings` may be added before the run begins, but for those that only a simulation has.
 
@@ -126,7 +134,7 @@ def _write(plan: SetupPlan, folder: Path, name: str) -> list[Path]:
     certificates = write_certificates(folder / "keys", tuple(dict.fromkeys([*plan.hosts, *LOOPBACK])))
     kit = Kit(
         address=_address(plan.hosts[0], plan.port), authority=certificates.authority.read_bytes(),
-        schema=schema_text(schema), epsilon=plan.epsilon, delta=plan.delta, clip_norm=config.problem.clip_norm,
+        schema=schema_text(schema), epsilon=plan.epsilon, delta=plan.delta, clip_norm=CLIP_NORM,
         row_norm=config.data.row_norm or 1.0, own_key=plan.own_keys,
     )  # fmt: skip
     keys = {name: "" if plan.own_keys else kit.new_key(name) for name in plan.sites}
@@ -189,7 +197,8 @@ def _settings(plan: SetupPlan) -> Config:
         "privacy.delta": plan.delta,
         "partition.clients": len(plan.sites),
         "run.participants": len(plan.sites),
-        "run.rounds": ROUNDS,
+        "run.rounds_at_most": ROUNDS_AT_MOST,
+        "problem.clip_norm": CLIP_NORM,
     }
     return configuration.load("proved", wanted)
 

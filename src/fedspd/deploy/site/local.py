@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 
 from fedspd.algorithms import Moments
-from fedspd.algorithms.base import BoundsRounding
+from fedspd.algorithms.base import BoundsRounding, at_weights
 from fedspd.assemble import Agreed
 from fedspd.assemble.scaling import make_moments
 from fedspd.data import Schema, Shards, Table
@@ -44,12 +44,18 @@ def round_scale(terms: Terms, agreed: Agreed[Any], ask: Ask | AskMasked, state: 
     algorithm, divisor = agreed.algorithm, terms.batch(agreed)
     sensitivity = algorithm.sensitivity(ask.round, divisor)
     if agreed.plan.guarantee == "proved":
-        told = algorithm.broadcast(ask.weights, ask.round)
+        told = _told(algorithm, ask)
         batch = _gradient_sum(terms, agreed, ask.weights.shape[0], float(divisor[0]))
         # records of later steps are charged for less, but what rounding may do is the same for all
         rounding = cast(BoundsRounding, algorithm).rounding(told, state, batch) / agreed.plan.draws.least_distance
         sensitivity = sensitivity + 2 * rounding
     return checked_scale(agreed, float(np.max(agreed.plan.noise_scale(ONE + terms.place, sensitivity))))
+
+
+def _told(algorithm: Any, ask: Ask | AskMasked) -> Any:
+    """What the server says: the weights that came, and what the round has of its own."""
+    server = algorithm.start(np.zeros((1, *ask.weights.shape)))[0]
+    return algorithm.broadcast(at_weights(server, ask.weights), ask.round)
 
 
 def checked_scale(agreed: Agreed[Any], scale: float) -> float:
@@ -69,7 +75,7 @@ def play_round(
     shard = Shards(features, table.labels, np.array([0, len(table)]), None)
     drawn = _drawn(terms, agreed, ask.round, len(table))
     make_noise = partial(perturbed, terms, agreed.plan.guarantee, "noise", ask.round, scale)
-    told, divisor = algorithm.broadcast(ask.weights, ask.round), terms.batch(agreed)
+    told, divisor = _told(algorithm, ask), terms.batch(agreed)
     batches = gather_batches(shard, ONE, drawn, divisor)
     return play(algorithm, told, state, batches, lambda query, _: make_noise(query), None)
 

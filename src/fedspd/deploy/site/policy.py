@@ -46,8 +46,10 @@ def check_terms(site: Site, terms: Terms, agreed: Agreed[Any], schema: Schema, r
         )
     if method not in policy.methods:
         raise Refusal(f"the method {method!r} is not among those allowed here: {', '.join(policy.methods)}.")
-    if config.problem.clip_norm != policy.clip_norm:
-        raise Refusal(f"gradients are clipped to {policy.clip_norm:g} here, not to {config.problem.clip_norm:g}.")
+    clipped = config.problem.clip_norm
+    if clipped != policy.clip_norm:
+        other = "by a rule" if clipped is None else f"to {clipped:g}"
+        raise Refusal(f"gradients are clipped to {policy.clip_norm:g} here, not {other}.")
     if config.data.row_norm != policy.row_norm:
         raise Refusal(f"rows are shortened to {policy.row_norm:g} here, not to {config.data.row_norm:g}.")
     batch = float(terms.batch(agreed)[0])
