@@ -21,7 +21,7 @@ QUICK = {
     "metrics.criterion": False, "metrics.lagrangian": False, "metrics.spent_every_round": False,
     "metrics.objective_every": 0, "run.engine": "numpy",
 }  # fmt: skip
-STEP_SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)
+STEP_SCALES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 CLIP_NORMS = (0.25, 0.5, 1.0, 2.0)
 UPLOADS = (40, 10, 160)  # of a client; all steps and clips are tried with the first, the best of them with the others
 KEPT = (4, 3)  # points that are tried with other rounds, and then with more seeds
