@@ -12,7 +12,7 @@ SITES ?= 5
 NODES ?= 5,20
 
 .PHONY: help demo demo-deploy test test-all test-deploy check lint types imports browser bench bench-limit bench-scale \
-	bench-throughput bench-peers bench-deploy utility reproduce compare figures clean
+	bench-throughput bench-peers bench-deploy utility defaults reproduce compare figures clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
@@ -80,6 +80,10 @@ bench-deploy: $(VENV)/.installed-dev ## seconds of a round and bytes between pro
 
 utility: $(VENV)/.installed ## accuracy on Adult at end-to-end budgets, with standard errors
 	$(BIN)/python benchmarks/utility.py
+
+defaults: $(VENV)/.installed ## do the defaults hold on every data set, for few clients and many? (SEEDS=10, ONLY="--only adult" for a part)
+	$(BIN)/python -m benchmarks.defaults run --seeds $(SEEDS) $(ONLY)
+	$(BIN)/python -m benchmarks.defaults check --seeds $(SEEDS)
 
 reproduce: $(VENV)/.installed ## rerun the paper's figures and test its claims (FIGURE=all, SEEDS=10)
 	$(BIN)/fedspd reproduce $(FIGURE) --seeds $(SEEDS)

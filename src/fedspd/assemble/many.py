@@ -95,10 +95,10 @@ def _run_apart(numbered: list[tuple[int, Config]]) -> Iterator[tuple[int, Run]]:
 def _begin(things: Brought) -> None:
     """What the parent has registered is known here, too."""
     bring(things)
-    _end_with_parent()
+    end_with_parent()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """A killed parent cannot tell its workers; each watches it instead."""
     parent = multiprocessing.parent_process()
     assert parent is not None

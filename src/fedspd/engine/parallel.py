@@ -4,6 +4,7 @@ The matrix products of a round are too small to be worth splitting, and splittin
 more than it gains; whole clients are worth it. Results do not depend on the number of threads.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,9 +24,18 @@ class ParallelMap(Protocol):
 
 @contextmanager
 def cores() -> Iterator[ParallelMap]:
-    """A `map` over one thread per core, with BLAS held to the calling thread."""
-    with _libraries().limit(limits=1, user_api="blas"), ThreadPoolExecutor() as threads:
-        yield threads.map
+    """A `map` over one thread per core that this process may use, with BLAS held to the calling thread."""
+    with _libraries().limit(limits=1, user_api="blas"):
+        if usable_cores() == 1:  # handing parts to a thread and back would take longer than many of them
+            yield map
+            return
+        with ThreadPoolExecutor() as threads:
+            yield threads.map
+
+
+def usable_cores() -> int:
+    """How many cores this process may run on, where the system tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache
