@@ -9,6 +9,7 @@ from fedspd.algorithms.methods.fedspd import averaged_noise
 from fedspd.algorithms.parts.rules import PARTICIPATIONS, noise_per_path, path_length, penalty_share, rounds_for
 from fedspd.assemble.agreement import agree
 from fedspd.assemble.deal import deal, measured_on
+from fedspd.assemble.encoding import encoded
 from fedspd.assemble.settled import settle
 from fedspd.config import Config
 from fedspd.data import SOURCES
@@ -79,6 +80,7 @@ def plan_of(config: Config) -> dict[str, Any]:
     """What a run would do, from how many records each client holds and from settings; no cell is looked at."""
     cells = SOURCES[config.data.name].read(config.data.source)
     settled = settle(config, cells)
+    cells = encoded(settled, cells)
     holdings = deal(settled, measured_on(settled, cells.train, cells.test)[0]).holdings
     width = len(cells.schema.columns) + (config.data.bias != 0)
     agreed = agree(settled, holdings, width, cells.schema.target)
