@@ -22,7 +22,8 @@ def encoded(config: Config, cells: Cells) -> Cells:
     """
     if config.data.encode == "declared":
         return cells
-    schema = encoding_for(cells.schema, noise_per_coordinate(config, len(cells.train), cells.schema))
+    records = len(cells.train)
+    schema = encoding_for(cells.schema, noise_per_coordinate(config, records, cells.schema), records)
     return _under(cells, schema) if cells.train.features.nbytes > LARGE else _remembered(cells, schema)
 
 

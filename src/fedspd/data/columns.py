@@ -50,9 +50,8 @@ class Numeric:
             )
 
     def _check_encoding(self) -> None:
-        asked = {"bins": self.bins, "log-bins": self.log_bins, "spline": self.spline}
-        ways = [name for name, value in asked.items() if value is not None]
-        ways += [name for name in ("log", "linear") if getattr(self, name)]
+        asked = {"log": self.log, "bins": self.bins, "log-bins": self.log_bins, "spline": self.spline}
+        ways = [name for name, value in (asked | {"linear": self.linear}).items() if value not in (None, False)]
         if len(ways) > 1 and ways != ["log", "linear"]:
             raise InputError(
                 f"column {self.name!r} must become features in one way, got {' and '.join(ways)}; keep one."

@@ -1,8 +1,8 @@
 r"""Encoding by budget: how finely columns are cut, from public numbers alone.
 
-A column that is cut into b pieces loses about $k\nu^2b^2/h$ to noise of size $\nu$ per coordinate, where k columns share a
-row's length and h is a usual record's curvature, and about $h/(kb^2)$ to being cut. The two are even where b grows like
-$\sqrt{h/(k\nu)}$. Adult set the factor, a half; ADR 29 has the derivation, and what the rule does to other data.
+A column that is cut into b pieces loses about $k\nu^2b^2/h$ to noise of size $\nu$ per coordinate, where k columns
+share a row's length and h is a usual record's curvature, and about $h/(kb^2)$ to being cut. The two are even where b
+grows like $\sqrt{h/(k\nu)}$. Adult set the factor, a half; ADR 29 derives it and says what it does to other data.
 """
 
 from dataclasses import replace
@@ -15,30 +15,34 @@ from fedspd.target import Count
 
 FEWEST = 4
 """Fewer pieces bend less than they cost."""
+RECORDS_A_PIECE = 50
+"""What a weight takes to be learned at all."""
 MOST_FUNCTIONS, MOST_BINS = 8, 16
 """Smooth functions need fewer pieces than steps do; more of either never paid."""
 
 
-def encoding_for(schema: Schema, noise: float) -> Schema:
+def encoding_for(schema: Schema, noise: float, records: int) -> Schema:
     """The schema with nothing left open: columns whose encoding nobody declared are cut as finely as noise allows.
 
     Args:
         schema: as it was declared. Columns that it multiplies are left as they are.
         noise: per coordinate of the mean gradient, of all rounds together.
+        records: on all clients.
     """
     fixed = {column.name for product in schema.products for column in (product.first, product.second)}
-    pieces = fineness(schema, noise)
+    pieces = fineness(schema, noise, records)
     inputs = tuple(
         _cut(column, pieces) if column.is_open and column.name not in fixed else column for column in schema.inputs
     )
     return replace(schema, inputs=inputs)
 
 
-def fineness(schema: Schema, noise: float) -> float:
-    """Into how many pieces a column may be cut before noise costs more than they gain."""
-    target = schema.target
+def fineness(schema: Schema, noise: float, records: int) -> float:
+    """Into how many pieces a column may be cut before noise, or chance, costs more than they gain."""
+    columns, target = len(schema.inputs), schema.target
     usual = target.center / target.most if isinstance(target, Count) else 1.0  # a count's curvature is its mean
-    return sqrt(usual / (len(schema.inputs) * noise)) / 2 if noise else inf
+    by_noise = sqrt(usual / (columns * noise)) / 2 if noise else inf
+    return min(by_noise, records / (columns * RECORDS_A_PIECE))
 
 
 def _cut(column: Column, pieces: float) -> Column:
