@@ -11,6 +11,7 @@ from fedspd.data.encoding import encoding_for
 from fedspd.data.scaling import LARGE
 from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling
 from fedspd.privacy.accounting import Gaussian, calibrate
+from fedspd.target import Target
 
 
 def encoded(config: Config, cells: Cells) -> Cells:
@@ -20,11 +21,21 @@ def encoded(config: Config, cells: Cells) -> Cells:
         config: settled, so that it knows how many clients there are.
         cells: the records under their declared schema.
     """
-    if config.data.encode == "declared":
-        return cells
-    records = len(cells.train)
-    schema = encoding_for(cells.schema, noise_per_coordinate(config, records, cells.schema), records)
+    schema = schema_for(config, cells.schema, len(cells.train))
     return _under(cells, schema) if cells.train.features.nbytes > LARGE else _remembered(cells, schema)
+
+
+def schema_for(config: Config, schema: Schema, records: int) -> Schema:
+    """The schema that fits the budget, or the declared one.
+
+    Args:
+        config: with the number of clients.
+        schema: as it was declared.
+        records: on all clients.
+    """
+    if config.data.encode == "declared":
+        return schema
+    return encoding_for(schema, noise_per_coordinate(config, records, schema.target, len(schema.columns)), records)
 
 
 def _under(cells: Cells, schema: Schema) -> Cells:
@@ -35,19 +46,19 @@ _remembered = lru_cache(maxsize=4)(_under)
 """Runs of a study that have one budget share the encoded records."""
 
 
-def noise_per_coordinate(config: Config, records: int, schema: Schema) -> float:
+def noise_per_coordinate(config: Config, records: int, target: Target, features: int) -> float:
     r"""Standard deviation of the noise on a coordinate of the mean gradient, of all uploads together: $2Gz/(m\sqrt N)$.
 
     Args:
         config: with the number of clients.
         records: on all clients.
-        schema: what is declared; its cells do not matter, and neither do those of its records.
+        target: what is predicted.
+        features: as they are declared; pure privacy spreads its noise over them.
     """
-    objective, work = client_objective(config, schema.target), config.algorithm.work
+    objective, work = client_objective(config, target), config.algorithm.work
     bound = min(config.problem.clip_norm, objective.loss.slope_bound * (config.data.row_norm or 1.0))
     held = records / config.partition.clients
-    weights = len(schema.columns) * objective.loss.outputs
-    multiplier = _multiplier(config, max(int(held), 1), weights)
+    multiplier = _multiplier(config, max(int(held), 1), features * objective.loss.outputs)
     return noise_per_path(bound, multiplier, min(work.batch_size or held, held), averaged_clients(config))
 
 
