@@ -145,9 +145,9 @@ def _tell_columns(columns: list[dict[str, Any]], coordinates: int) -> None:
     most = max(columns, key=lambda one: one["coordinates"])
     if most["coordinates"] > 1:
         out.print(
-            f"\nEvery coordinate carries the same noise. Without {most['column']} there would be {coordinates} - "
-            f"{most['coordinates']} of them and {most['share_of_noise']:.0%} less of its variance; with half as many "
-            f"pieces or groups of levels there {most['saved_by_half_as_many']:.0%} less.",
+            f"\nEvery coordinate carries the same noise. Without {most['column']}, {coordinates - most['coordinates']} "
+            f"of the {coordinates} coordinates are left, and {most['share_of_noise']:.0%} of the noise variance is "
+            f"gone; in half as many pieces, {most['saved_by_half_as_many']:.0%} is.",
             highlight=False,
             markup=False,
         )
