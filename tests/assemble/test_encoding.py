@@ -1,7 +1,6 @@
 """The plan chooses how finely columns are cut: by public numbers, the same for whoever knows them."""
 
 from dataclasses import replace
-from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +69,14 @@ def test_noise_is_that_of_all_uploads_together_however_a_budget_is_given() -> No
     assert by_multiplier == pytest.approx(usual, rel=1e-3)
     assert noise(algorithm__batch_size=50) > usual, "what batches leave out counts"
     assert noise(algorithm__batch_size=10**6) == pytest.approx(usual, rel=1e-3)
-    assert noise(algorithm__name="one-shot", run__rounds=None, problem__regularizer="squared-l2") == pytest.approx(
-        2 * 0.5 * sqrt(163) / (32_561 / 5 * sqrt(5))
-    ), "pure privacy has noise of a length that grows with the weights"
+
+
+def test_noise_of_another_law_counts_by_what_it_puts_on_a_coordinate() -> None:
+    """In many dimensions spherical noise costs little more than Gaussian noise does, in few much less."""
+    pure = proved(algorithm__name="one-shot", run__rounds=None, problem__regularizer="squared-l2")
+    assert noise() < noise_per_coordinate(pure, 32_561, CLASSES, 81) < 1.2 * noise()
+    in_three = 2 * 0.5 * 4**0.5 / (32_561 / 5 * 5**0.5)  # of scale 1, with a squared length of 3 times 4
+    assert noise_per_coordinate(pure, 32_561, CLASSES, 1) == pytest.approx(in_three, rel=0.01)
 
 
 def frame(seed: int, spread: float) -> pd.DataFrame:

@@ -53,7 +53,7 @@ def noise_per_coordinate(config: Config, records: int, target: Target, features:
         config: with the number of clients.
         records: on all clients.
         target: what is predicted.
-        features: as they are declared; pure privacy spreads its noise over them.
+        features: as they are declared; what spherical noise puts on each depends on their number.
     """
     objective, work = client_objective(config, target), config.algorithm.work
     bound = min(config.problem.clip_norm, objective.loss.slope_bound * (config.data.row_norm or 1.0))
@@ -69,8 +69,10 @@ def _multiplier(config: Config, held: int, weights: int) -> float:
     if privacy.noise_multiplier is not None:
         return privacy.noise_multiplier / sqrt(times)
     paid = times if privacy.budget == "total" else 1
-    if config.algorithm.method.kind.law == "laplace":  # a vector's length spreads over its coordinates
-        return paid * sqrt((weights + 1) / times) / privacy.epsilon
+    if config.algorithm.method.kind.law == "laplace":  # the squared length of a vector has the mean d (d + 1)
+        dimension = max(weights, 3)  # its accountant knows no fewer
+        drawn = RecordSampling(WHOLE_SHARD, law="laplace", dimension=dimension, directions=2)
+        return multiplier_for(drawn, held, paid, privacy.epsilon, privacy.delta) * sqrt((dimension + 1) / times)
     if work.batch_size is None:
         return calibrate(Gaussian, paid, privacy.epsilon, privacy.delta) / sqrt(times)
     sampling = RecordSampling(WITHOUT_REPLACEMENT, min(work.batch_size, held), work.local_steps)
