@@ -61,7 +61,8 @@ def test_records_without_clients_are_dealt_where_a_number_is_set() -> None:
 @pytest.mark.parametrize("target", [Number("dose", 0, 1), Count("visits", 40)])
 def test_numbers_and_counts_are_targets_too(target: Number | Count) -> None:
     schema = Schema(SCHEMA.inputs[:1], target)
-    run = fedspd.run(FRAME.assign(visits=3), FAST, schema=schema, client="hospital")
+    declared = FAST | {"data.encode": "declared"}
+    run = fedspd.run(FRAME.assign(visits=3), declared, schema=schema, client="hospital")
     assert run.weights.shape == (2, 1)
 
 

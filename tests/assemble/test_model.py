@@ -20,7 +20,7 @@ from tests.support.models import BASES, KINDS, made_cells, made_model
 from tests.support.small_runs import SMALL, small_run
 
 CELLS = made_cells(500)
-COLUMNS = (Numeric("a", 0.0, 10.0, 0.0), Numeric("b", -1.0, 1.0, 0.0))
+COLUMNS = (Numeric("a", 0.0, 10.0, 0.0, linear=True), Numeric("b", -1.0, 1.0, 0.0, linear=True))
 OWN: dict[str, Any] = {**SMALL, "data.scaling": "min-max", "partition.clients": 8, "run.participants": 8}
 
 

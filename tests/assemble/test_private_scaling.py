@@ -15,6 +15,7 @@ from fedspd.typing import Query, Release
 from tests.support.tables import known
 
 DECLARED = declare(read_adult(AdultSettings(log_capital=True)))
+SMALL = {"data.encode": "declared", "partition.clients": 10, "run.participants": 2}
 MOMENTS = Moments(DECLARED.numeric, DECLARED.categorical, floor=0.3)
 
 
@@ -63,7 +64,7 @@ def test_the_scaling_of_a_proved_run_depends_on_records_through_the_noised_sums_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Freeze the release: then all features of the run follow from the declared rows alone."""
-    settings = config.load("proved", {"partition.clients": 10, "run.participants": 2, "run.rounds": 5})
+    settings = config.load("proved", SMALL | {"run.rounds": 5})
     frozen = Release(np.full((10, 86), 1000.0))
     monkeypatch.setattr("fedspd.engine.release.release", lambda query, noise: frozen)
     simulation = prepare_experiment(settings).simulation
@@ -74,7 +75,7 @@ def test_the_scaling_of_a_proved_run_depends_on_records_through_the_noised_sums_
 
 def test_planting_a_scaling_that_skips_the_noise_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same check on a program that scales by the records themselves fails."""
-    settings = config.load("proved", {"partition.clients": 10, "run.participants": 2, "run.rounds": 5})
+    settings = config.load("proved", SMALL | {"run.rounds": 5})
     frozen = Release(np.full((10, 86), 1000.0))
 
     def leaking(self: Moments, features: np.ndarray, offsets: np.ndarray) -> Query:
@@ -114,7 +115,7 @@ def test_without_levels_the_release_has_numeric_columns_only_and_less_sensitivit
 
 
 def test_a_run_remembers_the_moments_it_was_scaled_by_and_no_others() -> None:
-    small = {"partition.clients": 10, "run.participants": 2, "run.rounds": 2, "metrics.criterion": False}
+    small = SMALL | {"run.rounds": 2, "metrics.criterion": False}
     scaled, plain = (run("proved", small | changes).recipe for changes in ({}, {"data.scaling": "min-max"}))
     assert scaled.mean is not None
     assert scaled.deviation is not None

@@ -35,7 +35,7 @@ from fedspd.target import Count, Number
 from tests.support.small_runs import asked_for
 
 AGE, VISITS = Number("y", 20.0, 100.0), Count("y", 30.0, 3.0)
-INPUTS = tuple(Numeric(name, -1.0, 1.0, 0.0) for name in "abc")
+INPUTS = tuple(Numeric(name, -1.0, 1.0, 0.0, linear=True) for name in "abc")
 SMALL: dict[str, Any] = {
     "data.columns": None, "data.log_capital": None, "data.scaling": "min-max", "data.row_norm": 2.0, "data.bias": 1.0,
     "partition.clients": 8, "run.participants": 8, "run.rounds": 25,

@@ -17,6 +17,7 @@ from tests.support.small_runs import small_run
 OTHERS: dict[str, tuple[Any, ...]] = {
     "data.columns": ("all",),
     "data.log_capital": (True, False),
+    "data.encode": ("auto", "declared"),
     "data.scaling": ("min-max", "noisy-moments", "z-score", "none"),
     "data.moments_share": (0.3,),
     "data.deviation_floor": (0.6,),

@@ -33,7 +33,8 @@ def by_runtime(model: Model, columns: Columns) -> list:
 @pytest.mark.parametrize("name", ["digits", "letters"])
 def test_classes_are_predicted_the_same_everywhere_and_as_well_as_the_run_says(name: str, tmp_path: Path) -> None:
     run, model = trained(name, tmp_path)
-    test, columns = SOURCES[name].read(SOURCES[name].settings()).test, read_boxed(name).test
+    test = SOURCES[name].read(SOURCES[name].settings()).under(model.recipe.schema).test
+    columns = read_boxed(name).test
     assert test is not None
     scores = model.scores(test.features)
     predicted, probabilities = model.predictions(scores), model.probabilities(scores)
@@ -50,7 +51,8 @@ def test_classes_are_predicted_the_same_everywhere_and_as_well_as_the_run_says(n
 @pytest.mark.parametrize("name", ["diamonds", "visits"])
 def test_numbers_and_counts_are_predicted_the_same_everywhere(name: str, tmp_path: Path) -> None:
     _, model = trained(name, tmp_path)
-    test, columns = SOURCES[name].read(SOURCES[name].settings()).test, read_boxed(name).test
+    test = SOURCES[name].read(SOURCES[name].settings()).under(model.recipe.schema).test
+    columns = read_boxed(name).test
     assert test is not None
     predicted = model.predictions(model.scores(test.features))
     pipeline = joblib.load(io.BytesIO(exported(model, "sklearn").content))

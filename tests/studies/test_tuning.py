@@ -145,7 +145,8 @@ def test_the_protocol_says_what_is_done_and_that_it_is_not_charged() -> None:
 def test_a_proved_run_sees_the_records_of_its_split_and_no_others(split: str) -> None:
     declared = declare(read_adult(AdultSettings(log_capital=True)))
     train, measured = hold_out(declared.train) if split == "validation" else (declared.train, declared.test)
-    simulation = prepare_experiment(tiny(data__split=split, data__scaling="min-max")).simulation
+    config = tiny(data__split=split, data__scaling="min-max", data__encode="declared")
+    simulation = prepare_experiment(config).simulation
     width = train.features.shape[1]
 
     def finished(features: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from fedspd.algorithms import Made
 from fedspd.algorithms.base import FlipsLabels
 from fedspd.assemble.agreement import Agreed, agree
 from fedspd.assemble.deal import deal, measured_on
+from fedspd.assemble.encoding import encoded
 from fedspd.assemble.engines import check_engine
 from fedspd.assemble.gate import LedgerGate, open_gate
 from fedspd.assemble.scaling import scaled_by_release
@@ -76,6 +77,7 @@ def prepare_experiment(
     if cells is None:
         cells = SOURCES[config.data.name].read(config.data.source)
     settled = settle(config, cells)
+    cells = encoded(settled, cells)
     if method.guarantee == "proved":
         made = _proved(settled, cells, open_ledger, ledger_epsilon)
     else:

@@ -1,6 +1,8 @@
 """The command that proposes a plan: rounds, step sizes and noise, from public numbers alone."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -10,6 +12,10 @@ from fedspd import config
 from fedspd.cli import tables
 from fedspd.errors import InputError
 
+if TYPE_CHECKING:
+    from fedspd.assemble.expected import Expected
+    from fedspd.data import Schema
+
 out = Console(soft_wrap=True)
 
 EXAMPLES = """
@@ -18,6 +24,8 @@ Examples:
 - `fedspd plan --epsilon 1 --delta 1e-5 --clients 100 --records 325`
 
 - `fedspd plan --data records.csv --schema schema.toml --client hospital --epsilon 1`
+
+- `fedspd plan --schema schema.toml --clients 5 --records 6500 --epsilon 1 --write-schema chosen.toml`
 
 - `fedspd plan --epsilon 0.1 --clients 1000 --records 50 --participants 100 --json`
 """
@@ -44,42 +52,106 @@ def plan(
         float | None, typer.Option(help="record gradients are clipped to this norm; default: by rule")
     ] = None,
     moments_share: Annotated[float, typer.Option(help="part of the squared budget for noisy moments; 0: none")] = 0.1,
+    write_schema: Annotated[
+        Path | None, typer.Option(help="write the schema here with the chosen encoding, such as for real sites")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
     """Propose batch size, local steps, rounds, step sizes and noise for a budget, without looking at any record."""
-    from fedspd.assemble.agreement.planning import plan_of, proposed_plan
     from fedspd.results import to_json
 
-    if data is not None:
-        asked = tables.Asked(data, schema, target, client, clients, epsilon=epsilon, delta=delta)
-        wanted = {"run.participants": participants, "run.rounds": rounds, "problem.clip_norm": clip_norm}
-        wanted |= {"data.moments_share": moments_share} if moments_share else {"data.scaling": "min-max"}
-        wanted |= {} if rounds_at_most is None else {"run.rounds_at_most": rounds_at_most}
-        if records is not None:
-            raise InputError("a table says how many records each client has, got --records beside it; leave it out.")
-        proposed = plan_of(config.load("proved", tables.settings_of(asked) | wanted, tables.usual_of(asked)))
-    elif clients is None or records is None:
-        raise InputError("a plan needs --clients and --records, or --data, got neither; give one or the other.")
-    else:
-        proposed = proposed_plan(
-            clients, records, epsilon, delta, participants or max(1, clients // 5), rounds, clip_norm, moments_share,
-            rounds_at_most,
-        )  # fmt: skip
+    asked = tables.Asked(data, schema, target, client, clients, epsilon=epsilon, delta=delta)
+    wanted: dict[str, Any] = {"run.rounds": rounds, "run.participants": participants, "problem.clip_norm": clip_norm}
+    wanted |= {"data.moments_share": moments_share} if moments_share else {"data.scaling": "min-max"}
+    wanted |= {} if rounds_at_most is None else {"run.rounds_at_most": rounds_at_most}
+    proposed, expected = _of_counts(asked, wanted, records) if data is None else _of_data(asked, wanted, records)
+    if write_schema is not None:
+        _write(write_schema, expected.schema)
     if as_json:
-        print(to_json(proposed))
-        return
+        print(to_json({**proposed, **expected.told}))
+    else:
+        _tell(proposed, expected.told)
+
+
+Plan = tuple[Mapping[str, Any], "Expected"]
+
+
+def _of_data(asked: tables.Asked, wanted: Mapping[str, Any], records: int | None) -> Plan:
+    from fedspd.assemble.agreement.planning import plan_of
+    from fedspd.assemble.expected import expected_of
+
+    if records is not None:
+        raise InputError("a table says how many records each client has, got --records beside it; leave it out.")
+    loaded = config.load("proved", {**tables.settings_of(asked), **wanted}, tables.usual_of(asked))
+    return plan_of(loaded), expected_of(loaded)
+
+
+def _of_counts(asked: tables.Asked, wanted: Mapping[str, Any], records: int | None) -> Plan:
+    """For records that are elsewhere."""
+    from fedspd.assemble.agreement.planning import proposed_plan
+    from fedspd.assemble.expected import expected_noise
+    from fedspd.data import read_schema
+
+    clients = asked.clients
+    if clients is None or records is None:
+        raise InputError("a plan needs --clients and --records, or --data, got neither; give one or the other.")
+    if asked.target is not None or asked.client is not None:
+        raise InputError("--target and --client are of a table, got them without --data; leave them out.")
+    some = wanted["run.participants"] or max(1, clients // 5)
+    settings = tables.settings_of(asked._replace(schema=None)) | dict(wanted)
+    loaded = config.load("proved", settings | {"run.participants": some})
+    proposed = proposed_plan(
+        clients, records, loaded.privacy.epsilon, loaded.privacy.delta, some, loaded.run.rounds,
+        loaded.problem.clip_norm, wanted.get("data.moments_share", 0.0), wanted.get("run.rounds_at_most"),
+    )  # fmt: skip
+    declared = None if asked.schema is None else read_schema(asked.schema)
+    return proposed, expected_noise(loaded, declared, clients * records)
+
+
+def _write(path: Path, schema: "Schema | None") -> None:
+    from fedspd.data import schema_text
+
+    if schema is None:
+        raise InputError("--write-schema needs columns to encode, got none; add --schema or --data.")
+    if path.exists():
+        raise InputError(f"--write-schema must name a new file, got {path}, which exists; name another one.")
+    path.write_text(schema_text(schema), encoding="utf-8")
+
+
+def _tell(proposed: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim")
     table.add_column()
-    for name, value in proposed.items():
-        if value is None:
-            continue
-        table.add_row(name.replace("_", " "), f"{value:.5g}" if isinstance(value, float) else str(value))
+    numbers = {**proposed, **{name: value for name, value in expected.items() if name != "columns"}}
+    for name, value in numbers.items():
+        if value is not None:
+            table.add_row(name.replace("_", " "), f"{value:.5g}" if isinstance(value, float) else str(value))
     out.print(table)
-    if "times_less_noise" not in proposed:
-        return
-    out.print(
-        f"\nAt the same total budget and step size the paper's formulas put {proposed['times_less_noise']:.0f} "
-        "times as much noise on the averaged model, without a proof.",
-        highlight=False,
-    )
+    if "columns" in expected:
+        _tell_columns(expected["columns"], expected["coordinates"])
+    if "times_less_noise" in proposed:
+        out.print(
+            f"\nAt the same total budget and step size the paper's formulas put {proposed['times_less_noise']:.0f} "
+            "times as much noise on the averaged model, without a proof.",
+            highlight=False,
+        )
+
+
+def _tell_columns(columns: list[dict[str, Any]], coordinates: int) -> None:
+    """Which column brings how much of the noise, and what could be done about the one that brings most."""
+    table = Table(box=None, pad_edge=False)
+    for title in ("column", "encoding", "coordinates", "share of noise"):
+        table.add_column(title, justify="right" if title in ("coordinates", "share of noise") else "left")
+    for one in columns:
+        table.add_row(one["column"], one["encoding"], str(one["coordinates"]), f"{one['share_of_noise']:.1%}")
+    out.print()
+    out.print(table)
+    most = max(columns, key=lambda one: one["coordinates"])
+    if most["coordinates"] > 1:
+        out.print(
+            f"\nEvery coordinate carries the same noise. Without {most['column']}, {coordinates - most['coordinates']} "
+            f"of the {coordinates} coordinates are left, and {most['share_of_noise']:.0%} of the noise variance is "
+            f"gone; in half as many pieces, {most['saved_by_half_as_many']:.0%} is.",
+            highlight=False,
+            markup=False,
+        )

@@ -30,6 +30,7 @@ _NOISY: Condition = (lambda c: c.data.scaling == "noisy-moments", "data.scaling 
 _REGULARIZED: Condition = (lambda c: c.problem.regularizer != "none", "a problem.regularizer other than none")
 NEEDED: dict[str, tuple[Condition, ...]] = {
     "partition.clients": ((lambda c: c.partition.kind != "own", "a partition.kind other than own"),),
+    "data.encode": (_PROVED,),
     "data.moments_share": (_NOISY,),
     "data.deviation_floor": (_NOISY,),
     "problem.threshold": ((lambda c: c.problem.loss == "huber", "problem.loss = huber"),),

@@ -19,6 +19,12 @@ class Data:
     """Where records come from and how they become features."""
 
     name: str = setting("adult", "data set; adult is embedded; it may have keys of its own", choices=SOURCES)
+    encode: str = setting(
+        "declared",
+        "how columns become features; auto: those that the schema leaves open are cut as finely as noise allows, by "
+        "public numbers; declared: as the schema says",
+        choices=("auto", "declared"),
+    )
     scaling: str = setting(
         "noisy-moments",
         "noisy-moments: charged to the budget; min-max: by public bounds; z-score: on training statistics, not private",

@@ -104,7 +104,7 @@ _NOT_PUBLISHED = ("fnlwgt", "education")  # education-num says the same as educa
 class AdultSettings:
     """What may be set of Adult alone."""
 
-    columns: str = setting("published", "published: 81 columns; all: 105", choices=("published", "all"))
+    columns: str = setting("published", "published: 81 features as declared; all: 105", choices=("published", "all"))
     log_capital: bool = setting(False, "take log(1 + x) of capital gain and loss")
 
 
@@ -171,9 +171,10 @@ def write_adult_csv(path: str | Path, rows: NDArray[np.integer], split: Literal[
 
 def _table(records: dict[str, np.ndarray], schema: Schema) -> Table:
     attributes = {name: _category(name, records[name]) for name in LEVELS}
-    cells = {name: attributes[name].codes if name in LEVELS else values for name, values in records.items()}
+    named = [column.name for column in schema.inputs]
+    cells = {name: attributes[name].codes if name in LEVELS else records[name] for name in named}
     labels = records["income"].astype(np.int64)
-    return Table(encode(cells, schema), labels, schema.columns, CLASSES, attributes)
+    return Table(encode(cells, schema), labels, schema.columns, CLASSES, attributes, cells=cells)
 
 
 def _category(name: str, codes: np.ndarray) -> Category:

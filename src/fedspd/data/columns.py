@@ -4,19 +4,18 @@ A *number* is a feature within a public range, scaled to [-1, 1]. A *block* is s
 to at most 1 in every record: levels, bins, or the functions of a spline. The moments and their proof know these two.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
-from fedspd.data.files.cells import MISSING
+from fedspd.data.names import check_names
+from fedspd.data.splines import DEGREE, spline
 from fedspd.errors import InputError
 from fedspd.reading import nearest
 
 MOST_PIECES = 10_000
-DEGREE = 3  # of splines
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,7 @@ class Numeric:
     log_bins: int | None = None  # of equal widths in log(1 + value)
     spline: int | None = None  # cubic, of so many functions
     zero: bool = False  # zero has a bin of its own
+    linear: bool = False  # one number, also where the encoding is left to the plan
 
     def __post_init__(self) -> None:
         logged = self.log or self.log_bins is not None
@@ -51,8 +51,8 @@ class Numeric:
 
     def _check_encoding(self) -> None:
         asked = {"log": self.log, "bins": self.bins, "log-bins": self.log_bins, "spline": self.spline}
-        ways = [name for name, value in asked.items() if value not in (None, False)]
-        if len(ways) > 1:
+        ways = [name for name, value in (asked | {"linear": self.linear}).items() if value not in (None, False)]
+        if len(ways) > 1 and ways != ["log", "linear"]:
             raise InputError(
                 f"column {self.name!r} must become features in one way, got {' and '.join(ways)}; keep one."
             )
@@ -79,6 +79,11 @@ class Numeric:
     def is_number(self) -> bool:
         """Whether it is one feature rather than a block."""
         return not self.pieces
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody declared how finely it is cut; a logarithm says on which scale, and no more."""
+        return self.is_number and not self.linear
 
     @property
     def _ends(self) -> tuple[float, float]:
@@ -132,7 +137,7 @@ class Numeric:
         if self.is_number:
             features[:, 0] = self._scale(values)
         elif self.spline is not None:
-            features[:] = _spline(values, self.lower, self.upper, self.spline)
+            features[:] = spline(values, self.lower, self.upper, self.spline)
         else:
             features[np.arange(len(values)), self._bin(values, absent)] = 1.0
 
@@ -157,20 +162,6 @@ def _told_apart(edges: np.ndarray) -> list[str]:
     return [repr(edge) for edge in edges.tolist()]
 
 
-def _spline(values: np.ndarray, lower: float, upper: float, count: int) -> np.ndarray:
-    """Uniform cubic B-splines: none is negative, and in every record they add up to one."""
-    from scipy.interpolate import BSpline  # takes a while to import
-
-    within = np.clip((values - lower) / (upper - lower), 0.0, 1.0)
-    return np.asarray(BSpline.design_matrix(within, spline_knots(count), DEGREE).todense())
-
-
-def spline_knots(count: int) -> np.ndarray:
-    """Knots on [0, 1], those at the ends as often as so many functions need."""
-    inner = np.linspace(0.0, 1.0, count - DEGREE + 1)
-    return np.concatenate([np.zeros(DEGREE), inner, np.ones(DEGREE)])
-
-
 @dataclass(frozen=True)
 class Categorical:
     """A column of declared levels, and the level that stands for any other entry, if there is one."""
@@ -181,6 +172,7 @@ class Categorical:
     drop_first: bool = False  # the first level is the baseline and has no feature
     ordinal: bool = False  # one number: the levels in their order, at equal distances
     groups: tuple[tuple[str, tuple[str, ...]], ...] = ()  # names of groups with the levels that share their feature
+    ordered: bool = False  # levels stand in their order, so that neighbors may share a feature where that pays
 
     def __post_init__(self) -> None:
         least = 2 if self.drop_first or self.ordinal else 1
@@ -189,6 +181,11 @@ class Categorical:
             raise InputError(
                 f"the missing level of column {self.name!r} must be one of its levels, got {self.missing!r}; "
                 f"{nearest(self.missing, self.levels)}"
+            )
+        if self.ordered and (self.ordinal or self.groups):
+            raise InputError(
+                f"column {self.name!r} is ordered, which leaves its encoding open, got ordinal or groups beside it, "
+                "which declare one; leave out one of them."
             )
         if self.ordinal and (self.drop_first or self.groups):
             raise InputError(
@@ -220,6 +217,11 @@ class Categorical:
     def is_number(self) -> bool:
         """Whether it is one feature rather than a block."""
         return self.ordinal
+
+    @property
+    def is_open(self) -> bool:
+        """Whether levels may share features where that pays."""
+        return self.ordered
 
     @property
     def range(self) -> tuple[float, float]:
@@ -282,19 +284,3 @@ def on_public_range(features: np.ndarray, column: Column) -> np.ndarray:
     """Numbers from their range to [-1, 1]; blocks as they are."""
     lower, upper = column.range
     return 2 * ((features - lower) / (upper - lower)) - 1 if column.is_number else features
-
-
-def check_names(what: str, names: Sequence[str], at_least: int) -> None:
-    """Refuse too few names, names that a file could not hold, and names that stand twice."""
-    if len(names) < at_least:
-        raise InputError(f"{what} must be at least {at_least}, got {len(names)}; add some.")
-    known: set[str] = set()
-    for name in names:
-        if name in MISSING or name != name.strip():
-            raise InputError(
-                f"{what} must be text without spaces around it that does not stand for a missing value, got {name!r}; "
-                "change it."
-            )
-        if name in known:
-            raise InputError(f"{what} must all be different, got {name!r} more than once; drop or rename one.")
-        known.add(name)

@@ -40,6 +40,7 @@ class Table:
         labels: class index of each record; with no `classes`, a number to be predicted.
         attributes: categorical columns to hand out records by. They need not be among the features.
         target: what is predicted, with its public bounds; None: the classes.
+        cells: what the features were encoded from, column by column; none once they are scaled.
     """
 
     features: NDArray[np.float64]
@@ -48,6 +49,7 @@ class Table:
     classes: tuple[str, ...]
     attributes: Mapping[str, Category] = field(default_factory=dict)
     target: Target | None = None
+    cells: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_features(self.features, self.columns)
@@ -71,11 +73,14 @@ class Table:
     def rows(self, numbers: NDArray[np.integer]) -> Self:
         """Some of the records, in this order."""
         attributes = {name: replace(kind, codes=kind.codes[numbers]) for name, kind in self.attributes.items()}
-        return replace(self, features=self.features[numbers], labels=self.labels[numbers], attributes=attributes)
+        cells = {name: values[numbers] for name, values in self.cells.items()}
+        return replace(
+            self, features=self.features[numbers], labels=self.labels[numbers], attributes=attributes, cells=cells
+        )
 
     def with_features(self, features: NDArray[np.float64], columns: tuple[str, ...] | None = None) -> Self:
         """The same records under other features; `columns` only where their names change."""
-        return replace(self, features=features, columns=self.columns if columns is None else columns)
+        return replace(self, features=features, columns=self.columns if columns is None else columns, cells={})
 
 
 @dataclass(frozen=True, eq=False)

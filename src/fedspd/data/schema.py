@@ -18,7 +18,8 @@ import numpy as np
 import tomli_w
 from numpy.typing import NDArray
 
-from fedspd.data.columns import Categorical, Column, Numeric, Product, check_names
+from fedspd.data.columns import Categorical, Column, Numeric, Product
+from fedspd.data.names import check_names
 from fedspd.errors import InputError
 from fedspd.reading import nearest, read_toml, typed
 from fedspd.target import Classes, Count, Number, Target
@@ -89,8 +90,9 @@ def check_confirmed(schema: Schema) -> None:
 
 
 KEYS = ("client", "missing_markers", "most_unreadable", "target", "columns", "products")
-NUMERIC_KEYS = ("name", "bounds", "log", "bins", "log-bins", "spline", "zero", "missing", "confirmed")
-CATEGORICAL_KEYS = ("name", "levels", "drop_first", "ordinal", "groups", "missing", "confirmed")
+NUMERIC_KEYS = ("name", "bounds", "log", "bins", "log-bins", "spline", "linear", "zero", "missing", "confirmed")
+CATEGORICAL_KEYS = ("name", "levels", "drop_first", "ordinal", "ordered", "groups", "missing", "confirmed")
+LEVEL_FLAGS = ("drop_first", "ordinal", "ordered")
 TARGET_KEYS = ("column", "classes", "bounds", "most", "typical", "confirmed")
 
 
@@ -157,12 +159,12 @@ def _numeric_content(column: Numeric) -> dict[str, Any]:
     entry["missing"] = "bin" if column.missing is None else _plain(column.missing)
     ways = {"bins": column.bins, "log-bins": column.log_bins, "spline": column.spline}
     entry |= {name: value for name, value in ways.items() if value is not None}
-    return entry | {name: True for name in ("log", "zero") if getattr(column, name)}
+    return entry | {name: True for name in ("log", "linear", "zero") if getattr(column, name)}
 
 
 def _level_content(column: Categorical) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": column.name, "levels": [*column.levels]}
-    entry |= {name: True for name in ("drop_first", "ordinal") if getattr(column, name)}
+    entry |= {name: True for name in LEVEL_FLAGS if getattr(column, name)}
     entry |= {"groups": {name: [*levels] for name, levels in column.groups}} if column.groups else {}
     return entry | ({} if column.missing is None else {"missing": column.missing})
 
@@ -209,7 +211,7 @@ def _numeric(where: str, entry: dict[str, Any]) -> Numeric:
     counts = {
         key: typed(f"{key} of {where}", int, entry[key]) for key in ("bins", "log-bins", "spline") if key in entry
     }
-    flags = {key: typed(f"{key} of {where}", bool, entry.get(key, False)) for key in ("log", "zero")}
+    flags = {key: typed(f"{key} of {where}", bool, entry.get(key, False)) for key in ("log", "linear", "zero")}
     return Numeric(
         entry["name"], lower, upper, None if missing == "bin" else typed(f"missing of {where}", float, missing),
         **flags, **{key.replace("-", "_"): count for key, count in counts.items()},
@@ -219,7 +221,7 @@ def _numeric(where: str, entry: dict[str, Any]) -> Numeric:
 def _categorical(where: str, entry: dict[str, Any]) -> Categorical:
     _check_keys(f"{where}, which is categorical,", entry, CATEGORICAL_KEYS)
     missing = typed(f"missing of {where}", str, entry["missing"]) if "missing" in entry else None
-    flags = {key: typed(f"{key} of {where}", bool, entry.get(key, False)) for key in ("drop_first", "ordinal")}
+    flags = {key: typed(f"{key} of {where}", bool, entry.get(key, False)) for key in LEVEL_FLAGS}
     levels = typed(f"levels of {where}", tuple[str, ...], entry["levels"])
     groups = typed(f"groups of {where}", dict, entry.get("groups", {}))
     grouped = {name: typed(f"group {name!r} of {where}", tuple[str, ...], some) for name, some in groups.items()}

@@ -1,6 +1,7 @@
 """A site's own table: from a file to features, under a declared schema alone."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +24,16 @@ class Cells(NamedTuple):
     train: Table
     test: Table | None  # None: models are not measured
     schema: Schema
+
+    def under(self, schema: Schema) -> "Cells":
+        """The same records under another schema of the same columns."""
+        if schema == self.schema:
+            return self
+        return Cells(_under(self.train, schema), None if self.test is None else _under(self.test, schema), schema)
+
+
+def _under(table: Table, schema: Schema) -> Table:
+    return replace(table, features=encode(table.cells, schema), columns=schema.columns)
 
 
 def read_table(path: str | Path, schema: Schema) -> Table:
@@ -57,7 +68,7 @@ def table_of(found: Columns, schema: Schema, clients: Texts | None = None) -> Ta
         names = sorted(clients.levels)
         attributes[CLIENT] = Category(codes_of(clients, tuple(names)), tuple(names))
     target = None if isinstance(schema.target, Classes) else schema.target
-    return Table(encode(cells, schema), labels, schema.columns, schema.target.classes, attributes, target)
+    return Table(encode(cells, schema), labels, schema.columns, schema.target.classes, attributes, target, cells)
 
 
 def cells_of(found: Columns, schema: Schema) -> dict[str, np.ndarray]:

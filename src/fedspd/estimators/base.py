@@ -12,12 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from fedspd.assemble import Run
-from fedspd.data import Schema, read_schema
+from fedspd.data import Schema, encode, read_schema
 from fedspd.data.frames import is_frame, values_of
 from fedspd.errors import InputError
 from fedspd.estimators import pictures
 from fedspd.estimators.callers import check_pipeline, check_repetition
-from fedspd.estimators.inputs import Found, encoded, infer_schema, places_of, read_columns
+from fedspd.estimators.inputs import Found, cells, infer_schema, places_of, read_columns
 from fedspd.estimators.statement import Privacy
 from fedspd.estimators.training import GROUPS, clients_of, train
 from fedspd.problem import make_loss
@@ -66,8 +66,8 @@ class FederatedEstimator(BaseEstimator, ABC):
         if clients is not None and schema.client is None:
             schema = replace(schema, client=_free(GROUPS, taken | {target.column}))
         self._places = places_of(schema, columns, declared is None or hasattr(self, "feature_names_in_"))
-        features = encoded(columns, schema, self._places, missing=declared is not None)
-        self.run_ = train(self, features, labels, schema, clients)
+        found = cells(columns, schema, self._places, missing=declared is not None)
+        self.run_ = train(self, found, labels, schema, clients)
         self._library = _library(X)
         self.privacy_ = Privacy(self.run_.summary, (SIZES, *self._taken_as_public(columns)))
         self.n_iter_ = self.run_.summary.rounds
@@ -115,7 +115,8 @@ class FederatedEstimator(BaseEstimator, ABC):
         """Scores of records, one column for each output."""
         declared, model = self.schema is not None, self._model
         columns = read_columns(self, X, declared, reset=False)
-        return model.scores(encoded(columns, model.recipe.schema, self._places, missing=declared))
+        schema = model.recipe.schema
+        return model.scores(encode(cells(columns, schema, self._places, missing=declared), schema))
 
     @property
     def coefficient_names_(self) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from fedspd.data import Schema
-from fedspd.data.columns import check_names
 from fedspd.data.frames import text_of, texts_of
+from fedspd.data.names import check_names
 from fedspd.data.tabular import codes_of
 from fedspd.errors import InputError
 from fedspd.estimators.base import FederatedEstimator

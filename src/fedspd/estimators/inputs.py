@@ -11,7 +11,7 @@ from fedspd.data import Categorical, Numeric, Schema
 from fedspd.data.columns import Column
 from fedspd.data.files.cells import MISSING
 from fedspd.data.frames import Values, held, is_frame, text_of, values_of
-from fedspd.data.tabular import cells_of, encode
+from fedspd.data.tabular import cells_of
 from fedspd.errors import InputError
 from fedspd.target import Target
 
@@ -83,7 +83,7 @@ def _declared(column: Found, ranges: Mapping[str, tuple[float, float]]) -> Colum
             lower, upper = ranges[column.name]
             return Numeric(column.name, lower, upper, lower)
         case "truth value":
-            return Numeric(column.name, 0.0, 1.0, 0.0)
+            return Numeric(column.name, 0.0, 1.0, 0.0, linear=True)
         case "levels":
             return Categorical(column.name, column.levels)
     raise InputError(
@@ -151,8 +151,8 @@ def places_of(schema: Schema, columns: Sequence[Found], named: bool) -> dict[str
     return {name: names.index(name) for name in declared}
 
 
-def encoded(columns: Sequence[Found], schema: Schema, places: Mapping[str, int], missing: bool) -> np.ndarray:
-    """Features of records under the schema; `missing` says whether numbers may be."""
+def cells(columns: Sequence[Found], schema: Schema, places: Mapping[str, int], missing: bool) -> dict[str, np.ndarray]:
+    """The declared columns of records; `missing` says whether numbers may be."""
     found = held({name: columns[place].values for name, place in places.items()}, schema)
     for name, numbers in found.numbers.items():
         if not missing and numbers.missing + numbers.unreadable:
@@ -161,4 +161,4 @@ def encoded(columns: Sequence[Found], schema: Schema, places: Mapping[str, int],
                 "them in by a public rule, drop those records, or pass schema=, which declares what stands for them."
             )
     found.refuse_unreadable(schema.most_unreadable)
-    return encode(cells_of(found, schema), schema)
+    return cells_of(found, schema)

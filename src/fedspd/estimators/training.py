@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from fedspd.algorithms import METHODS
 from fedspd.assemble import Run, execute, prepare_experiment
 from fedspd.assemble.memory import of_records
-from fedspd.data import Category, Cells, Schema, Table
+from fedspd.data import Category, Cells, Schema, Table, encode
 from fedspd.data.dataset import CLIENT
 from fedspd.data.frames import client_category, values_of
 from fedspd.errors import InputError
@@ -69,12 +69,14 @@ def clients_of(estimator: Any, groups: Any, records: int) -> Category | None:
     return None
 
 
-def train(estimator: Any, features: np.ndarray, labels: np.ndarray, schema: Schema, clients: Category | None) -> Run:
-    """Run the method on encoded records, charged to the ledger that the estimator was given."""
+def train(
+    estimator: Any, found: Mapping[str, np.ndarray], labels: np.ndarray, schema: Schema, clients: Category | None
+) -> Run:
+    """Run the method on the cells of declared columns, charged to the ledger that the estimator was given."""
     target = schema.target
     attributes = {} if clients is None else {CLIENT: clients}
     told = None if isinstance(target, Classes) else target
-    table = Table(features, labels, schema.columns, target.classes, attributes, told)
+    table = Table(encode(found, schema), labels, schema.columns, target.classes, attributes, told, found)
     spent = {f"privacy.{name}": as_number(name, getattr(estimator, name)) for name in ("epsilon", "delta")}
     cells = Cells(table, None, schema)
     config = of_records(cells, _overrides(estimator, clients is not None), spent)

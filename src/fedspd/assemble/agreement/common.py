@@ -60,7 +60,7 @@ def public_numbers(
     check_needs(config)
     privacy, run = config.privacy, config.run
     return Public(
-        objective=client_objective(config, holdings, target),
+        objective=client_objective(config, holdings.records / holdings.clients, target),
         row_norm=config.data.row_norm,
         columns=columns,
         holdings=holdings,
@@ -77,16 +77,22 @@ def public_numbers(
     )
 
 
-def client_objective(config: Config, holdings: Holdings, target: Target) -> Objective:
-    """The loss, the usual one where none is named, and one client's regularizer; clipped by rule where that is open."""
+def client_objective(config: Config, held: float, target: Target) -> Objective:
+    """The loss, the usual one where none is named, and one client's regularizer; clipped by rule where that is open.
+
+    Args:
+        config: with the number of clients.
+        held: records of a client, on average.
+        target: what is predicted.
+    """
     problem = config.problem
     loss = make_loss(problem.loss, target, problem.threshold)
     regularizer = make_regularizer(problem.regularizer, problem.strength, problem.ratio)
     regularizer = regularizer.scaled(1 / config.partition.clients if problem.per_client == "share" else 1.0)
-    return Objective(loss, regularizer, problem.clip_norm or _clip_norm(config, holdings, loss))
+    return Objective(loss, regularizer, problem.clip_norm or _clip_norm(config, held, loss))
 
 
-def _clip_norm(config: Config, holdings: Holdings, loss: Loss) -> float:
+def _clip_norm(config: Config, held: float, loss: Loss) -> float:
     """By rule from the noise that the budget means, where there is one: as published it is the paper's 1."""
     privacy = config.privacy
     if config.algorithm.method.guarantee != "proved":
@@ -94,7 +100,7 @@ def _clip_norm(config: Config, holdings: Holdings, loss: Loss) -> float:
     if privacy.budget != "total" or privacy.noise_multiplier is not None:
         return clip_norm(loss, inf, config.data.row_norm or 1.0)
     multiplier = calibrate(Gaussian, 1, privacy.epsilon, privacy.delta)
-    noise = noise_per_path(1.0, multiplier, holdings.records / holdings.clients, averaged_clients(config))
+    noise = noise_per_path(1.0, multiplier, held, averaged_clients(config))
     return clip_norm(loss, noise, config.data.row_norm or 1.0)
 
 

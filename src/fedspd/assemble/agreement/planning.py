@@ -8,6 +8,7 @@ import numpy as np
 from fedspd.algorithms.methods.fedspd import FedSPD, averaged_noise
 from fedspd.assemble.agreement import agree
 from fedspd.assemble.deal import deal, measured_on
+from fedspd.assemble.encoding import encoded
 from fedspd.assemble.settled import settle
 from fedspd.config import Config, load
 from fedspd.data import SOURCES, Holdings
@@ -77,6 +78,7 @@ def plan_of(config: Config) -> dict[str, Any]:
     """What a run would do, from how many records each client holds and from settings; no cell is looked at."""
     cells = SOURCES[config.data.name].read(config.data.source)
     settled = settle(config, cells)
+    cells = encoded(settled, cells)
     holdings = deal(settled, measured_on(settled, cells.train, cells.test)[0]).holdings
     width = len(cells.schema.columns) + (config.data.bias != 0)
     agreed = agree(settled, holdings, width, cells.schema.target)

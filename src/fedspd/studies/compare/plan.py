@@ -110,7 +110,8 @@ def configuration(cell: Cell, ground: Ground = ADULT) -> Config:
     }
     common |= dict(ground.settings) | DEALS[cell.deal] | ground.participation(cell.participation)
     common |= first_try(name_of(cell.method)) | EVERYBODY[cell.method]
-    usual: Settings = {"metrics.spent_every_round": False, "privacy.delta": DELTA}
+    # all methods have the same features, also those without a plan to choose them by
+    usual: Settings = {"metrics.spent_every_round": False, "privacy.delta": DELTA, "data.encode": "declared"}
     if cell.method in OPEN:
         return load("proved", common | {"data.row_norm": None}, usual | OPEN_DATA)
     common["privacy.epsilon"] = cell.epsilon

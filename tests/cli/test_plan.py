@@ -1,0 +1,101 @@
+"""The command plan says what noise to expect, and which column brings how much of it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from fedspd.cli.plan import register
+from fedspd.data import read_schema
+from fedspd.errors import InputError
+
+APP = typer.Typer(pretty_exceptions_enable=False)
+register(APP)
+SCHEMA = """
+[target]
+column = "outcome"
+classes = ["home", "died"]
+
+[[columns]]
+name = "age"
+bounds = [18, 110]
+
+[[columns]]
+name = "pain"
+levels = ["none", "some", "much", "most"]
+ordered = true
+
+[[columns]]
+name = "ward"
+levels = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]
+"""
+SITES = ("--clients", "5", "--records", "6500")
+
+
+def printed(*arguments: str) -> str:
+    result = CliRunner().invoke(APP, arguments, env={"COLUMNS": "200"}, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def values(*arguments: str) -> dict[str, Any]:
+    return json.loads(printed(*arguments, "--json"))
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> str:
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    return str(tmp_path / "schema.toml")
+
+
+def test_without_columns_a_plan_says_what_noise_each_coordinate_gets() -> None:
+    """2 G z / (m sqrt N) with z = 3.73 at (1, 1e-5)."""
+    plan = values(*SITES, "--epsilon", "1", "--delta", "1e-5")
+    assert plan["noise_per_coordinate"] == pytest.approx(2 * 0.5 * 3.7307 / (6500 * 5**0.5), rel=1e-3)
+    assert "columns" not in plan
+    assert "noise per coordinate" in printed(*SITES)
+
+
+def test_with_a_schema_it_chooses_by_the_budget_and_names_each_columns_share(schema: str) -> None:
+    fine, coarse = (values(*SITES, "--schema", schema, "--epsilon", epsilon) for epsilon in ("3", "0.01"))
+    told = [{one["column"]: one["encoding"] for one in plan["columns"]} for plan in (fine, coarse)]
+    assert told[0] == {"age": "spline of 8 functions", "pain": "4 levels", "ward": "10 levels"}
+    assert told[1] == {"age": "number", "pain": "number, by the order of 4 levels", "ward": "10 levels"}
+    assert [one["coordinates"] for one in fine["columns"]] == [8, 4, 10]
+    assert fine["columns"][2]["share_of_noise"] == pytest.approx(10 / 23)
+    said = printed(*SITES, "--schema", schema, "--epsilon", "3")
+    assert "Without ward, 13 of the 23 coordinates are left, and 43% of the noise variance is gone;" in said
+    assert said.endswith("without a proof.\n")
+
+
+def test_the_schema_it_writes_has_nothing_left_to_choose(schema: str, tmp_path: Path) -> None:
+    finished = tmp_path / "finished.toml"
+    plan = values(*SITES, "--schema", schema, "--epsilon", "3", "--write-schema", str(finished))
+    assert [len(column.features) for column in read_schema(finished).inputs] == [8, 4, 10]
+    again = values(*SITES, "--schema", str(finished), "--epsilon", "0.01")
+    assert again["columns"] == plan["columns"]
+    with pytest.raises(InputError, match=r"must name a new file, got .*finished.toml, which exists; name another"):
+        printed(*SITES, "--schema", schema, "--write-schema", str(finished))
+
+
+def test_a_data_set_is_planned_as_it_would_be_run() -> None:
+    plan = values("--data", "adult", "--clients", "5", "--epsilon", "8")
+    assert plan["coordinates"] == plan["features"] == 133
+    assert sum(one["coordinates"] for one in plan["columns"]) == 132, "and a bias"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((*SITES, "--write-schema", "x.toml"), "needs columns to encode, got none; add --schema or --data"),
+        ((*SITES, "--client", "ward"), "--target and --client are of a table, got them without --data"),
+        (("--data", "adult", "--records", "5"), "got --records beside it; leave it out"),
+        (("--clients", "5"), "a plan needs --clients and --records, or --data"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(arguments: tuple[str, ...], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        printed(*arguments)
