@@ -79,10 +79,10 @@ def test_every_method_meets_every_situation_that_is_for_it() -> None:
     assert len(set(found)) == len(found)
 
 
-def test_a_situation_is_not_for_who_needs_all_clients_or_batches_that_small_clients_cannot_fill() -> None:
+def test_a_situation_is_not_for_who_needs_all_clients_nor_for_who_is_as_published_on_another_deal() -> None:
     left_out = {(m, *situation) for m in EVERYBODY for situation in SITUATIONS if not fits(m, *situation)}
     full_only = {m for m in EVERYBODY if METHODS[name_of(m)].needs.everybody} | {"one shot"}
-    iid_only = {"FedSPD-DP as published", "DP-SGD as published", "DP-FedAvg as published"}
+    iid_only = set(CLAIMED)
     assert left_out == {(m, deal, "20%") for m in full_only for deal in ADULT.deals} | {
         (m, deal, share) for m in iid_only for deal, share in SITUATIONS if deal != "iid"
     }

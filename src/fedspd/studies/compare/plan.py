@@ -54,6 +54,11 @@ class Ground:
     uploads: int = UPLOADS
     delta: float = DELTA
 
+    @property
+    def is_papers(self) -> bool:
+        """Whether these are the records that the paper looks at: elsewhere nobody has claimed anything."""
+        return dict(self.settings).get("data.name", "adult") == "adult"
+
     def participation(self, share: str) -> Settings:
         """Everybody in a few rounds, or a fifth of the clients in so many more that each takes part as often."""
         participants = self.clients if share == "full" else max(1, self.clients // 5)
@@ -120,7 +125,7 @@ def cells(
         if deals is None or deal in deals
         for share in shares
         for method in entered
-        if fits(method, deal, share)
+        if fits(method, deal, share) and (ground.is_papers or method not in CLAIMED)
         for epsilon in ((inf,) if method in OPEN else budgets)
     ]
 
