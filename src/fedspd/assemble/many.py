@@ -16,6 +16,7 @@ from fedspd.assemble.run import Run, conclude, execute
 from fedspd.assemble.scaling import memory
 from fedspd.config import Config, changed
 from fedspd.config.sections import SECTIONS
+from fedspd.engine.parallel import stay_on_one_core
 
 CHUNK = 8  # runs handed to a process at a time
 TABLES = 2 << 30  # bytes of records prepared together
@@ -107,6 +108,7 @@ def _costly_first(config: Config) -> tuple[Any, ...]:
 def _begin(things: Brought) -> None:
     """What the parent has registered is known here, too."""
     bring(things)
+    stay_on_one_core()
     _end_with_parent()
 
 

@@ -21,11 +21,23 @@ class ParallelMap(Protocol):
         ...
 
 
+_alone: list[bool] = []
+
+
+def stay_on_one_core() -> None:
+    """For a process among as many as there are cores: threads of its own would only wait for each other."""
+    _alone.append(True)
+
+
 @contextmanager
 def cores() -> Iterator[ParallelMap]:
     """A `map` over one thread per core, with BLAS held to the calling thread."""
-    with _libraries().limit(limits=1, user_api="blas"), ThreadPoolExecutor() as threads:
-        yield threads.map
+    with _libraries().limit(limits=1, user_api="blas"):
+        if _alone:
+            yield map
+            return
+        with ThreadPoolExecutor() as threads:
+            yield threads.map
 
 
 @cache
