@@ -278,9 +278,7 @@ def test_methods_that_are_not_for_many_classes_are_left_out_and_say_why() -> Non
     possible, refused = only_possible(chosen)
     assert [(one.ground, one.method) for one in refused] == [(LETTERS, "DDP-ADMM (DVP)")]
     assert "an exact sub-problem needs a loss of one margin" in refused[0].why
-    assert {(c.ground, c.method) for c in chosen} - {(c.ground, c.method) for c in possible} == {
-        (LETTERS, "DDP-ADMM (DVP)")
-    }
+    assert len(possible) == len(chosen) - 1
 
 
 def test_what_nobody_can_do_is_refused_in_the_methods_own_words() -> None:
