@@ -330,3 +330,10 @@ def test_a_comparison_says_how_many_duels_are_won_and_lists_every_one_that_is_no
     assert row[4] == "DP-SGD"
     assert isinstance(row[5], Measured)
     assert row[5].value == pytest.approx(0.125)
+
+
+def test_a_comparison_without_private_methods_has_a_table_and_no_figure() -> None:
+    """A figure of nothing was once refused, after all runs were done."""
+    study = comparison_study([entry(Cell("iid", "full", inf, "FedAvg"), [0.84, 0.85])], [CENTRAL], 2)
+    assert (study.figures, list(study.grids)) == ({}, ["leaderboard"])
+    assert [row[5] for row in study.grids["leaderboard"].rows] == ["FedAvg", "l1 logistic regression"]

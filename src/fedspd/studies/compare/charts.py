@@ -22,7 +22,7 @@ def figures(entries: Sequence[Entry], centrals: Sequence[Central]) -> dict[str, 
             suffix = central.ground.name + ("" if place == 0 else "-" + name.lower().replace(" ", "-"))
             found[f"accuracy-epsilon-{suffix}"] = epsilon_charts(group, central, name)
             found[f"accuracy-bytes-{suffix}"] = bytes_charts(group, central, name)
-    return found
+    return {name: charts for name, charts in found.items() if charts}  # without private methods there are none
 
 
 def groups(entries: Sequence[Entry]) -> dict[str, list[Entry]]:

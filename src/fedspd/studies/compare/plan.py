@@ -131,19 +131,22 @@ def cells(
 
 
 def only_possible(chosen: Sequence[Cell]) -> tuple[list[Cell], list[Refused]]:
-    """Those whose method can be planned for their records, and why others cannot: some are for two classes only."""
+    """Those whose method can be planned for their records, and why others cannot: some are for two classes only.
+
+    Where no private method can that was asked for, it is not the records: what was asked for is wrong.
+    """
     first = {(cell.ground, cell.method): cell for cell in reversed(chosen)}
-    why = {key: _refusal(cell) for key, cell in first.items()}
+    why = {key: _refusal(configuration(cell)) for key, cell in first.items()}
     possible = [cell for cell in chosen if why[cell.ground, cell.method] is None]
     refused = [Refused(*key, reason) for key, reason in reversed(why.items()) if reason is not None]
-    if refused and not possible:
+    if refused and all(cell.method in OPEN for cell in possible):
         raise InputError(refused[0].why)
     return possible, refused
 
 
-def _refusal(cell: Cell) -> str | None:
+def _refusal(config: Config) -> str | None:
     try:
-        plan_of(configuration(cell))
+        plan_of(config)
     except InputError as error:
         return str(error)
     return None
