@@ -1,7 +1,7 @@
 """Put the tables and figures of finished studies into docs/results.md.
 
-Between two markers the text is replaced by what `make reproduce` and `make compare` wrote; the words around them are
-written by hand.
+Between two markers the text is replaced by what `make reproduce` and `make compare` wrote, as far as their folders are
+there; the words around them are written by hand.
 
 Usage: python scripts/write_results.py [--reproduction runs/reproduction] [--comparison runs/comparison]
 """
@@ -24,14 +24,50 @@ def main() -> None:
     parser.add_argument("--comparison", type=Path, default=Path("runs/comparison"))
     folders = parser.parse_args()
     text = PAGE.read_text()
-    text = between(text, "verdict", (folders.reproduction / "verdict.md").read_text())
-    text = between(text, "accuracy", pivot(folders.comparison / "leaderboard.csv"))
-    text = between(text, "behind", (folders.comparison / "behind.md").read_text())
+    if folders.reproduction.exists():
+        text = between(text, "verdict", (folders.reproduction / "verdict.md").read_text())
+        for name in REPRODUCED:
+            shutil.copy(folders.reproduction / f"{name}.png", FIGURES)
+    if folders.comparison.exists():
+        text = compared(text, folders.comparison)
     PAGE.write_text(text)
-    for name in REPRODUCED:
-        shutil.copy(folders.reproduction / f"{name}.png", FIGURES)
-    for figure in (*folders.comparison.glob("accuracy-epsilon*.png"), folders.comparison / "accuracy-bytes.png"):
+
+
+def compared(text: str, study: Path) -> str:
+    """The page with what a comparison found; figures of an earlier one are removed."""
+    for old in FIGURES.glob("accuracy-*.png"):
+        old.unlink()
+    drawn = sorted(study.glob("accuracy-epsilon*.png"))
+    for figure in (*drawn, *study.glob("accuracy-bytes-adult.png")):
         shutil.copy(figure, FIGURES)
+    text = between(text, "figures", "\n".join(f"![{caption(path.stem)}](figures/{path.name})" for path in drawn))
+    text = between(text, "classes", (study / "summary.md").read_text())
+    text = between(text, "accuracy", pivot(study / "leaderboard.csv"))
+    return between(text, "behind", told_apart(study / "behind.csv"))
+
+
+def caption(name: str) -> str:
+    """Of a figure: which data, and which methods."""
+    data, _, company = name.removeprefix("accuracy-epsilon-").partition("-")
+    return f"Accuracy against epsilon on {data}: {company.replace('-', ' ') or 'the baselines of the paper'}"
+
+
+def told_apart(table: Path) -> str:
+    """Only those duels that are lost beyond chance."""
+    with table.open() as file:
+        columns, *rows = csv.reader(file)
+    known = columns.index("told apart")
+    shown = [place for place in range(len(columns)) if place != known and not columns[place].endswith("s.e.")]
+    lines = ["| " + " | ".join(columns[place] for place in shown) + " |", "|" + "---|" * len(shown)]
+    for row in rows:
+        if row[known] == "yes":
+            lines.append("| " + " | ".join(shortened(row[place]) for place in shown) + " |")
+    return "\n".join(lines)
+
+
+def shortened(text: str) -> str:
+    """Numbers with two digits."""
+    return f"{float(text):.2f}" if re.fullmatch(r"\d+\.\d{3,}", text) else text
 
 
 def between(text: str, marker: str, content: str) -> str:
@@ -44,20 +80,30 @@ def between(text: str, marker: str, content: str) -> str:
 
 
 def pivot(board: Path) -> str:
-    """Accuracy of every method, one row per situation and method, one column per budget."""
+    """Accuracy and class of every method: a table per data, one row per situation and method, one column per budget."""
     with board.open() as file:
-        rows = [row for row in csv.DictReader(file) if row["takes part"]]  # not the one of all records together
-    budgets = sorted({float(row["epsilon"]) for row in rows if row["epsilon"]})
+        rows = [row for row in csv.DictReader(file) if row["epsilon"]]
+    return "\n\n".join(
+        f"On {data}:\n\n{one_pivot([row for row in rows if row['data'] == data])}"
+        for data in dict.fromkeys(row["data"] for row in rows)
+    )
+
+
+def one_pivot(rows: list[dict[str, str]]) -> str:
+    """Of one data set."""
+    measure = next(name for name in rows[0] if name.endswith(", %"))
+    budgets = sorted({float(row["epsilon"]) for row in rows})
     cells: dict[tuple[str, str, str, str], dict[float, str]] = {}
     for row in rows:
-        if not row["epsilon"]:
-            continue
-        value = f"{float(row['accuracy, %']):.2f} ± {float(row['accuracy, % s.e.']):.2f}"
-        key = (row["data"], row["takes part"], row["method"], row["guarantee"])
+        value = "–"  # it diverged
+        if row[measure]:
+            value = f"{float(row[measure]):.2f} ± {float(row[f'{measure} s.e.']):.2f}"
+        value += f" ({row['class']})" if row["class"] else ""
+        key = (row["deal"], row["takes part"], row["method"], row["guarantee"])
         cells.setdefault(key, {})[float(row["epsilon"])] = value
     places = list(dict.fromkeys(key[:2] for key in cells))
     lines = [
-        "| data | takes part | method | guarantee | " + " | ".join(f"ε {budget:g}" for budget in budgets) + " |",
+        "| deal | takes part | method | guarantee | " + " | ".join(f"ε {budget:g}" for budget in budgets) + " |",
         "|---|---|---|---|" + "---|" * len(budgets),
     ]
     for key in sorted(cells, key=lambda key: (places.index(key[:2]), key[3] != "proved", key[2].lower())):

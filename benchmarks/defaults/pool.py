@@ -1,4 +1,4 @@
-"""Jobs on all cores, each process on a core of its own, with one thread."""
+"""Jobs on all cores, each process with one thread."""
 
 import multiprocessing
 import os
@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.defaults.play import Job, play_job
 from benchmarks.defaults.rows import Row
 from fedspd.assemble.many import end_with_parent
-from fedspd.engine.parallel import usable_cores
+from fedspd.engine.parallel import stay_on_one_core
 
 
 def play_all(
@@ -28,10 +28,10 @@ def play_all(
     """
     deadline = time.monotonic() + 60 * minutes if minutes is not None else float("inf")
     waiting, running = list(reversed(jobs)), set[Future[list[Row]]]()
-    workers, context = min(len(jobs), usable_cores()), multiprocessing.get_context("spawn")
+    workers, context = min(len(jobs), os.cpu_count() or 1), multiprocessing.get_context("spawn")
     if not jobs:
         return
-    with ProcessPoolExecutor(workers, context, _begin, (context.Value("i", 0),)) as pool:
+    with ProcessPoolExecutor(workers, context, _begin) as pool:
         while running or (waiting and time.monotonic() < deadline):
             while waiting and len(running) < workers and time.monotonic() < deadline:
                 running.add(pool.submit(play_job, waiting.pop(), settings, program))
@@ -40,16 +40,8 @@ def play_all(
                 yield job.result()
 
 
-def _begin(begun: Any) -> None:
-    """Take the next core, where processes can: the engine then plays without threads, which would only get in the way.
-
-    Args:
-        begun: how many processes have begun, shared by all.
-    """
+def _begin() -> None:
+    """One thread a process: more would only get in each other's way."""
     end_with_parent()
     threadpool_limits(limits=1)
-    if hasattr(os, "sched_setaffinity"):
-        with begun.get_lock():
-            number, begun.value = begun.value, begun.value + 1
-        cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[number % len(cores)]})
+    stay_on_one_core()

@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 
 from fedspd import InputError, config, run
 from fedspd.algorithms import Moments, choose_levels
-from fedspd.assemble import prepare_experiment
+from fedspd.assemble import Experiment, prepare_experiment
+from fedspd.assemble.scaling import Memory, memory
 from fedspd.data import AdultSettings, declare, finish, read_adult
 from fedspd.privacy.sensitivity import moment_sums
 from fedspd.typing import Query, Release
@@ -129,3 +131,45 @@ def test_a_run_remembers_the_moments_it_was_scaled_by_and_no_others() -> None:
 def test_a_proved_run_refuses_a_scaling_that_reads_records_or_is_the_twin_of_another(scaling: str) -> None:
     with pytest.raises(InputError, match=rf"^data.scaling must be noisy-moments or min-max .*, got {scaling}[,;]"):
         prepare_experiment(config.load("proved", {"data.scaling": scaling}))
+
+
+def asked(kept: Memory, **changes: Any) -> Experiment:
+    common = {"partition.clients": 10, "run.participants": 2, "run.rounds": 5, "run.seed": 3, "partition.seed": 0}
+    named = {name.replace("__", "."): value for name, value in changes.items()}
+    return prepare_experiment(config.load("proved", common | named), known=kept)
+
+
+def test_runs_that_share_records_budget_and_seed_share_what_was_scaled_whatever_their_method() -> None:
+    kept = memory()
+    first = asked(kept)
+    for other in ({"algorithm__name": "dp-sgd"}, {"algorithm__step_scale": 0.5}, {"run__participants": 4}):
+        assert asked(kept, **other).simulation.shards is first.simulation.shards
+    np.testing.assert_array_equal(asked(memory()).simulation.shards.features, first.simulation.shards.features)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"run__seed": 4},
+        {"privacy__epsilon": 2.0},
+        {"data__deviation_floor": 0.2},
+        {"data__split": "validation"},
+        {"partition__seed": 1},
+        {"data__moments_share": 0.2},
+    ],
+)
+def test_what_moments_depend_on_is_never_taken_from_another_run(change: dict[str, Any]) -> None:
+    kept = memory()
+    first = asked(kept).simulation.shards.features
+    other = asked(kept, **change).simulation.shards.features
+    np.testing.assert_array_equal(other, asked(memory(), **change).simulation.shards.features)
+    assert other.shape != first.shape or not np.array_equal(other, first)
+
+
+def test_a_secret_seed_is_remembered_nowhere() -> None:
+    def refuse(asked: Any) -> Any:
+        raise AssertionError("it was remembered")
+
+    assert asked(refuse, run__seed=None).config.run.seed is None
+    with pytest.raises(AssertionError):
+        asked(refuse)

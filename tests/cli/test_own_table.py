@@ -206,7 +206,8 @@ def test_plan_compare_and_sweep_take_the_same_table(folder: Path) -> None:
     compared = run_script(folder, "compare", *table, "--test-share", "0.2", *chosen)
     assert compared.code == 0, compared.err
     rows = json.loads(compared.out)["leaderboard"]
-    assert {row["data"] for row in rows} == {"clients of their own", "all together"}
+    assert {row["data"] for row in rows} == {"t.csv"}
+    assert {row["deal"] for row in rows} == {"clients of their own", "all together"}
     grid = ("--grid", "privacy.epsilon=1,8", "--seeds", "2", "--json")
     swept = run_script(folder, "sweep", *table, "--test-share", "0.2", *grid)
     assert swept.code == 0, swept.err

@@ -24,7 +24,7 @@ from tests.support.command import Finished, run_all
 
 pytestmark = pytest.mark.slow
 
-SMALL = ("compare", "--seeds", "1", "--epsilon", "1", "--deal", "iid", "--participation", "full")
+SMALL = ("compare", "--data", "adult", "--seeds", "1", "--epsilon", "1", "--deal", "iid", "--participation", "full")
 FIRST: dict[str, tuple[str, ...]] = {"figure 6": ("reproduce", "fig6", "--out", "study")}
 THEN: dict[str, tuple[str, ...]] = {
     "again": ("reproduce", "fig6", "--out", "../figure-6/study", "--json"),
@@ -81,7 +81,7 @@ def write_trials(cache: Path, tuned: list[Cell]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(cache))
         for cell in tuned:
-            for place, trial in enumerate(trials(configuration(cell), grid_of(cell))):
+            for place, trial in enumerate(trials(configuration(cell), grid_of(cell), SEEDS)):
                 best = place // len(SEEDS) == WINNERS[cell.method]
                 keep(run_key(trial), result({"test_accuracy": 0.8 if best else 0.7}, test_accuracy=np.zeros(2)))
 

@@ -13,12 +13,13 @@ import pytest
 
 from fedspd.config import Config, load
 from fedspd.results import COLUMNS, History
-from fedspd.studies.compare import Cell, Entry, configuration
+from fedspd.studies.compare import ADULT, Cell, Central, Entry, configuration
 from fedspd.studies.jobs import Result
 from fedspd.studies.reproduce import Curve, Lines, Reproduced, Study, load_studies
 from tests.results.made import SUMMARY
 
 SEEDS, ROUNDS, LAST = 4, 30, 10
+CENTRAL = Central(ADULT, 84.62, 0.3326, "l1 logistic regression", True)
 TINY: dict[str, Any] = {
     "partition.clients": 10, "run.participants": 5, "run.rounds": 2, "metrics.criterion": False,
     "metrics.objective_every": 10**6,

@@ -15,19 +15,19 @@ from fedspd.config import changed, parse
 from fedspd.report import Measured, folders_page
 from fedspd.report.figures import draw, to_png
 from fedspd.report.page import Page
-from fedspd.studies.compare import Cell, Central, Entry, comparison_study
-from fedspd.studies.compare.page import bytes_charts, epsilon_charts, leaderboard
+from fedspd.studies.compare import Cell, Entry, comparison_study
+from fedspd.studies.compare.charts import bytes_charts, epsilon_charts
+from fedspd.studies.compare.tables import leaderboard
 from fedspd.studies.folder import StudyReport, save_study
 from fedspd.studies.lineup import BY_RULE, OURS
 from fedspd.studies.reproduce import Reproduced, reproduction_study, verdicts
 from fedspd.studies.reproduce.page import curves_grid, reproduction_page, study_charts
 from fedspd.studies.tuning import PROTOCOL
-from tests.studies.made import ROUNDS, SEEDS, entry, once, paper
+from tests.studies.made import CENTRAL, ROUNDS, SEEDS, entry, once, paper
 
 pytestmark = pytest.mark.slow
 
 NOT_CHARGED = "not charged"
-CENTRAL = Central(84.62, 0.3326, "l1 logistic regression", True)
 
 
 def entries() -> list[Entry]:
@@ -58,7 +58,7 @@ def reproduction(reproduced: list[Reproduced]) -> StudyReport:
 
 @pytest.fixture(scope="module")
 def comparison() -> StudyReport:
-    return comparison_study(entries(), CENTRAL, 2)
+    return comparison_study(entries(), [CENTRAL], 2)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_the_folder_of_a_reproduction_holds_page_report_tables_and_a_picture_of_
 def test_the_folder_of_a_comparison_holds_page_report_tables_and_both_figures(saved: dict[str, Path]) -> None:
     assert {path.name for path in saved["comparison"].iterdir()} == {
         "page.json", "report.html", "leaderboard.csv", "leaderboard.md", "behind.csv", "behind.md",
-        "accuracy-epsilon.png", "accuracy-bytes.png",
+        "summary.csv", "summary.md", "accuracy-epsilon-adult.png", "accuracy-bytes-adult.png",
     }  # fmt: skip
 
 
@@ -196,7 +196,7 @@ def test_every_configuration_on_the_page_of_a_comparison_is_the_one_that_ran(com
 
 def test_figures_are_the_same_bytes_from_call_to_call(reproduced: list[Reproduced], comparison: StudyReport) -> None:
     (panel,) = [item for item in reproduced if item.study.name == "published-fcp"]
-    for charts in (study_charts(panel), comparison.figures["accuracy-epsilon"]):
+    for charts in (study_charts(panel), comparison.figures["accuracy-epsilon-adult"]):
         first, again = (to_png(draw(charts)) for _ in range(2))
         assert first == again
         assert first.startswith(b"\x89PNG")
@@ -255,7 +255,7 @@ def test_every_verdict_is_a_row_of_the_table_and_every_claim_a_row_of_the_overvi
 
 
 def board() -> list[dict]:
-    grid = leaderboard(entries(), CENTRAL)
+    grid = leaderboard(entries(), [CENTRAL])
     return [dict(zip(grid.columns, row, strict=True)) for row in grid.rows]
 
 
@@ -311,7 +311,7 @@ def test_a_reconstruction_is_called_one_in_every_table_and_figure_of_a_study(rep
     compared = [entry(Cell("iid", "full", 1.0, method), values) for method, values in reached.items()]
     titles = "|".join(method.card.title for method in METHODS.values() if method.card.reconstruction)
     bare = re.compile(rf"({titles})(?!( as published)? \(reconstruction\))")
-    for study in (reproduction, comparison_study(compared, CENTRAL, 2)):
+    for study in (reproduction, comparison_study(compared, [CENTRAL], 2)):
         grids = [*study.grids.values(), *study.told, *study.data.values()]
         grids += [grid for section in study.page.sections for grid in section.grids]
         texts = [cell for grid in grids for row in grid.rows for cell in row if isinstance(cell, str)]
@@ -320,13 +320,20 @@ def test_a_reconstruction_is_called_one_in_every_table_and_figure_of_a_study(rep
         assert not [text for text in texts if bare.search(text)]
         named = [text for text in texts if "DP-FedAvg (reconstruction)" in text]
         assert len(named) > 8, "the study has it in several places"
-    assert not any("(reconstruction)" in str(row) for row in leaderboard(entries(), CENTRAL).rows)
+    assert not any("(reconstruction)" in str(row) for row in leaderboard(entries(), [CENTRAL]).rows)
 
 
 def test_a_comparison_says_how_many_duels_are_won_and_lists_every_one_that_is_not(comparison: StudyReport) -> None:
-    stands = comparison.page.sections[0]
+    stands = comparison.page.sections[1]
     assert stands.text[0].startswith("Of 4 duels")
     (row,) = stands.grids[0].rows
-    assert row[3] == "DP-SGD"
-    assert isinstance(row[4], Measured)
-    assert row[4].value == pytest.approx(0.125)
+    assert row[4] == "DP-SGD"
+    assert isinstance(row[5], Measured)
+    assert row[5].value == pytest.approx(0.125)
+
+
+def test_a_comparison_without_private_methods_has_a_table_and_no_figure() -> None:
+    """A figure of nothing was once refused, after all runs were done."""
+    study = comparison_study([entry(Cell("iid", "full", inf, "FedAvg"), [0.84, 0.85])], [CENTRAL], 2)
+    assert (study.figures, list(study.grids)) == ({}, ["leaderboard"])
+    assert [row[5] for row in study.grids["leaderboard"].rows] == ["FedAvg", "l1 logistic regression"]

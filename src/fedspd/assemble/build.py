@@ -15,7 +15,7 @@ from fedspd.assemble.deal import deal, measured_on
 from fedspd.assemble.encoding import encoded
 from fedspd.assemble.engines import check_engine
 from fedspd.assemble.gate import LedgerGate, open_gate
-from fedspd.assemble.scaling import scaled_by_release
+from fedspd.assemble.scaling import Memory, scaled_by_release
 from fedspd.assemble.settled import own_clients, settle
 from fedspd.config import Config
 from fedspd.data import (
@@ -54,6 +54,7 @@ def prepare_experiment(
     open_ledger: Callable[[], Ledger] | None = None,
     cells: Cells | None = None,
     ledger_epsilon: float | None = None,
+    known: Memory | None = None,
 ) -> Experiment:
     """Load, deal out and check everything; refuses bad input before any work is done.
 
@@ -63,6 +64,7 @@ def prepare_experiment(
             else was found good; None keeps counts in memory.
         cells: the records, where they are in memory; None: as `data.name` says.
         ledger_epsilon: what a client may spend on the ledger in all its runs; None: the epsilon of this one.
+        known: scaled records of earlier runs, where many share them.
     """
     method = config.algorithm.method
     check_measures(config)
@@ -79,7 +81,7 @@ def prepare_experiment(
     settled = settle(config, cells)
     cells = encoded(settled, cells)
     if method.guarantee == "proved":
-        made = _proved(settled, cells, open_ledger, ledger_epsilon)
+        made = _proved(settled, cells, open_ledger, ledger_epsilon, known)
     else:
         made = _published(settled, cells)
     shown = replace(settled.run, seed=config.run.seed)  # one that was drawn is kept nowhere
@@ -106,7 +108,11 @@ def _published(config: Config, cells: Cells) -> Experiment:
 
 
 def _proved(
-    config: Config, cells: Cells, open_ledger: Callable[[], Ledger] | None, ledger_epsilon: float | None
+    config: Config,
+    cells: Cells,
+    open_ledger: Callable[[], Ledger] | None,
+    ledger_epsilon: float | None,
+    known: Memory | None,
 ) -> Experiment:
     check_confirmed(cells.schema)
     declared = declare(cells)
@@ -120,7 +126,7 @@ def _proved(
     gate = None
     if open_ledger is not None:
         gate = open_gate(open_ledger(), agreed.plan, config, dealt, own, ledger_epsilon)
-    shards, test, mean, deviation = scaled_by_release(config, declared, dealt, test, agreed.plan, gate)
+    shards, test, mean, deviation = scaled_by_release(config, declared, dealt, test, agreed.plan, gate, known)
     if isinstance(agreed.algorithm, FlipsLabels):
         shards = flip_labels(shards, agreed.algorithm.flip_chance, stream(config.seed, "labels"))
     simulation = _simulation(config, agreed, shards, test)

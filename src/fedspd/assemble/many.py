@@ -12,12 +12,15 @@ from fedspd.assemble.build import prepare_experiment
 from fedspd.assemble.deal import deal_seed
 from fedspd.assemble.engines import compiled, pick_engine
 from fedspd.assemble.extensions import Brought, bring, brought
-from fedspd.assemble.run import Run, conclude, run
+from fedspd.assemble.run import Run, conclude, execute
+from fedspd.assemble.scaling import memory
 from fedspd.config import Config, changed
 from fedspd.config.sections import SECTIONS
+from fedspd.engine.parallel import stay_on_one_core
 
-CHUNK = 5  # runs handed to a process at a time
+CHUNK = 8  # runs handed to a process at a time
 TABLES = 2 << 30  # bytes of records prepared together
+_KNOWN = memory()  # of a process that runs one after another
 
 
 def run_many(configs: Sequence[Config], engine: str = "auto") -> Iterator[tuple[int, Run]]:
@@ -51,7 +54,7 @@ def _alike(numbered: list[tuple[int, Config]]) -> list[list[tuple[int, Config]]]
             for key, value in config.section(section).items()
         )
         groups.setdefault(form, []).append((number, config))
-    return [sorted(group, key=lambda one: deal_seed(one[1])) for group in groups.values()]
+    return [sorted(group, key=lambda one: (deal_seed(one[1]), one[1].privacy.epsilon)) for group in groups.values()]
 
 
 def _engine(group: list[tuple[int, Config]]) -> str:
@@ -64,12 +67,13 @@ def _engine(group: list[tuple[int, Config]]) -> str:
 
 def _run_together(group: list[tuple[int, Config]]) -> Iterator[tuple[int, Run]]:
     """In lots whose tables fit into memory."""
+    known = memory()
     first = prepare_experiment(group[0][1]).simulation
     size = max(1, TABLES // first.shards.features.nbytes)
     for begin in range(0, len(group), size):
         lot = group[begin : begin + size]
         started = time.perf_counter()
-        prepared = [prepare_experiment(config) for _, config in lot]
+        prepared = [prepare_experiment(config, known=known) for _, config in lot]
         for place, outcome in compiled([experiment.simulation for experiment in prepared]):
             seconds = (time.perf_counter() - started) / len(lot)
             yield lot[place][0], conclude(prepared[place], outcome, "jax", seconds)
@@ -78,7 +82,7 @@ def _run_together(group: list[tuple[int, Config]]) -> Iterator[tuple[int, Run]]:
 def _run_apart(numbered: list[tuple[int, Config]]) -> Iterator[tuple[int, Run]]:
     """On all cores, each run in one process."""
     workers = min(len(numbered), os.cpu_count() or 1)
-    # Neighbors differ in their seed only: together they share what a worker remembers of a plan.
+    numbered = sorted(numbered, key=lambda one: _costly_first(one[1]))
     size = max(1, min(CHUNK, len(numbered) // (2 * workers)))
     # Started afresh rather than forked: a fork of a process with threads may hang.
     context = multiprocessing.get_context("spawn")
@@ -92,9 +96,19 @@ def _run_apart(numbered: list[tuple[int, Config]]) -> Iterator[tuple[int, Run]]:
             raise
 
 
+def _costly_first(config: Config) -> tuple[Any, ...]:
+    """What takes long comes first, so that no core is left with it in the end; then runs that share their records.
+
+    Deals and scaled records follow from the data, the partition, the budget and the seed, and a worker remembers them.
+    """
+    shared = (repr(config.data), repr(config.partition), config.problem.counts)
+    return not config.algorithm.method.kind.exact, *shared, config.privacy.epsilon, deal_seed(config)
+
+
 def _begin(things: Brought) -> None:
     """What the parent has registered is known here, too."""
     bring(things)
+    stay_on_one_core()
     end_with_parent()
 
 
@@ -111,4 +125,5 @@ def end_with_parent() -> None:
 
 
 def _run_some(numbered: list[tuple[int, Config]]) -> list[tuple[int, Run]]:
-    return [(number, run(changed(config, {"run.engine": "numpy"}))) for number, config in numbered]
+    plain = [(number, changed(config, {"run.engine": "numpy"})) for number, config in numbered]
+    return [(number, execute(prepare_experiment(config, known=_KNOWN))) for number, config in plain]

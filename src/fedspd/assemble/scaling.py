@@ -1,24 +1,76 @@
 """Scaling by moments that all clients release with noise, each charged before it is made."""
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 
 from fedspd.algorithms import Moments, choose_levels
-from fedspd.assemble.gate import LedgerGate
+from fedspd.assemble.gate import SECRET, LedgerGate
 from fedspd.config import Config
 from fedspd.data import Declared, Holdings, Shards, Table, finish
-from fedspd.data.scaling import Vector
+from fedspd.data.scaling import LARGE, Vector
 from fedspd.engine import stream
 from fedspd.engine.release import release_moments
 from fedspd.errors import InputError
 from fedspd.privacy import ProvedPlan
 
+Scaled = tuple[Shards, Table | None, Vector, Vector]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What scaled records depend on, and what makes them: runs that agree in the first six have the same."""
+
+    data: object
+    seed: int
+    shards: Shards
+    test: Table | None
+    relation: str
+    noise: bytes  # on the moments
+    config: Config = field(compare=False)
+    declared: Declared = field(compare=False)
+    plan: ProvedPlan = field(compare=False)
+
+
+Memory = Callable[[Asked], Scaled]
+
+
+def memory() -> Memory:
+    """Remembers the records of the last runs: methods and step sizes that share a seed and a budget share them."""
+    return lru_cache(maxsize=2)(
+        lambda asked: _scaled(asked.config, asked.declared, asked.shards, asked.test, asked.plan)
+    )
+
 
 def scaled_by_release(
-    config: Config, declared: Declared, shards: Shards, test: Table | None, plan: ProvedPlan, gate: LedgerGate | None
-) -> tuple[Shards, Table | None, Vector, Vector]:
-    """Training and test records with every row bounded, and the moments they were scaled by: 0 and 1 where none are."""
+    config: Config,
+    declared: Declared,
+    shards: Shards,
+    test: Table | None,
+    plan: ProvedPlan,
+    gate: LedgerGate | None,
+    known: Memory | None,
+) -> Scaled:
+    """Training and test records with every row bounded, and the moments they were scaled by: 0 and 1 where none are.
+
+    What is charged is made anew, and a secret seed is remembered nowhere.
+    """
+    if known is None or gate is not None or config.seed >= SECRET or shards.features.nbytes > LARGE:
+        return _scaled(config, declared, shards, test, plan, gate)
+    noise = plan.moments_scale(1.0).tobytes()
+    return known(Asked(config.data, config.seed, shards, test, plan.relation, noise, config, declared, plan))
+
+
+def _scaled(
+    config: Config,
+    declared: Declared,
+    shards: Shards,
+    test: Table | None,
+    plan: ProvedPlan,
+    gate: LedgerGate | None = None,
+) -> Scaled:
     data = config.data
     width, row_norm = shards.features.shape[1], data.row_norm
     assert row_norm is not None, "a proved method has asked for it"

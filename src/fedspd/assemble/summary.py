@@ -1,5 +1,6 @@
 """The numbers a run is remembered by."""
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -119,10 +120,7 @@ def stated_privacy(
 
 
 def _proved(plan: ProvedPlan) -> dict[str, Any]:
-    one_round = max(
-        spent([(group.event, 1)], plan.delta, plan.accountant).epsilon  # pyright: ignore[reportArgumentType]
-        for group in plan.groups
-    )
+    one_round = max(_one_round(group.event, plan.delta, plan.accountant) for group in plan.groups)
     return {
         "epsilon": float(plan.budgets.max()),
         "epsilon_proved": float(plan.budgets.max()),
@@ -132,6 +130,11 @@ def _proved(plan: ProvedPlan) -> dict[str, Any]:
         "accountant": plan.accountant,
         "scaling_charged": any(group.moments is not None for group in plan.groups),
     }
+
+
+@lru_cache(maxsize=256)  # runs of a study that differ in their seed have the same plan
+def _one_round(event: Any, delta: float, accountant: Any) -> float:
+    return spent([(event, 1)], delta, accountant).epsilon
 
 
 def _published(name: str, plan: PublishedPlan, records: float, participations: float) -> dict[str, Any]:

@@ -30,6 +30,8 @@ Examples:
 
 - `fedspd compare --epsilon 1 --epsilon 8 --deal iid --participation 20% --seeds 3 --out compared`
 
+- `fedspd compare --data adult --data diamonds --epsilon 3 --delta 1e-6`
+
 - `fedspd compare --data records.csv --schema schema.toml --client hospital --test-share 0.2 --epsilon 1`
 
 - `fedspd compare --epsilon 1 --deal iid --participation full --method fedspd --method dp-admm --method ddp-admm-dvp`
@@ -78,13 +80,24 @@ def compare(
     methods: Annotated[
         list[str] | None, typer.Option("--method", help="by name, see `fedspd methods`; repeatable; default all")
     ] = None,
-    data: tables.Data = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--data",
+            metavar="TABLE|NAME",
+            help="a data set's name, repeatable, default adult, credit, letters; or your table, see `fedspd run`",
+        ),
+    ] = None,
     schema: tables.SchemaFile = None,
     target: tables.TargetColumn = None,
     client: tables.ClientColumn = None,
     clients: tables.Clients = None,
     test: tables.TestTable = None,
     test_share: tables.TestShare = None,
+    uploads: Annotated[
+        int | None, typer.Option(help="of every client; default 5, and 50 on a table of your own", min=1)
+    ] = None,
+    delta: tables.Delta = None,
     folder: Annotated[
         Path, typer.Option("--out", help="study folder, replaced where it holds an earlier study")
     ] = Path("runs/comparison"),
@@ -95,40 +108,45 @@ def compare(
     from fedspd.studies import compare as leaderboard
     from fedspd.studies.folder import study_folder
 
-    ground = _ground(tables.Asked(data, schema, target, client, clients, test, test_share))
-    cells = leaderboard.cells(
-        budgets or leaderboard.BUDGETS, deals, shares or tuple(leaderboard.SHARES), methods or tuple(METHODS), ground
+    grounds = [
+        _ground(tables.Asked(name, schema, target, client, clients, test, test_share, delta=delta), uploads)
+        for name in dict.fromkeys(data or leaderboard.DATA)
+    ]
+    asked = leaderboard.cells(
+        budgets or leaderboard.BUDGETS, deals, shares or leaderboard.SHARES, methods or tuple(METHODS), grounds
     )
-    central = leaderboard.central(ground)
+    cells, refused = leaderboard.only_possible(asked)
+    centrals = [leaderboard.central(ground) for ground in dict.fromkeys(cell.ground for cell in cells)]
     made = study_folder(folder)
     with progress("runs", leaderboard.count_runs(cells, seeds), err, quiet=as_json) as advance:
-        entries = leaderboard.compare(cells, seeds, advance, ground)
-    _save_and_tell(leaderboard.comparison_study(entries, central, seeds), made, as_json)
+        entries = leaderboard.compare(cells, seeds, advance)
+    _save_and_tell(leaderboard.comparison_study(entries, centrals, seeds, refused), made, as_json)
 
 
-def _ground(asked: tables.Asked) -> "Ground":
-    """The records that options name; Adult without any."""
+def _ground(asked: tables.Asked, uploads: int | None) -> "Ground":
+    """The records that options name."""
     from fedspd import config
     from fedspd.assemble.settled import settle
     from fedspd.data import SOURCES
     from fedspd.data.source import OWN_SOURCES
-    from fedspd.studies.compare import ADULT, Ground
+    from fedspd.studies.compare import ADULT, DELTA, UPLOADS, Ground
 
-    chosen = tables.settings_of(asked) | ({} if asked.data is None else {"run.seed": 0})
-    if not chosen:
-        return ADULT
+    assert asked.data is not None, "there is always some data"
+    chosen = tables.settings_of(asked) | {"run.seed": 0}
     loaded = config.load("proved", chosen, tables.usual_of(asked))
     cells = SOURCES[loaded.data.name].read(loaded.data.source)
-    own = loaded.partition.kind == "own"
     skewed = ("dirichlet",) if cells.schema.target.classes else ()
-    kept = {name: value for name, value in chosen.items() if name.startswith("data.") or name == "partition.clients"}
-    if loaded.data.name in OWN_SOURCES:
-        kept |= {"metrics.lagrangian": False, "metrics.objective_every": 0}
-    if loaded.data.name == "adult":
-        return Ground(tuple(kept.items()), loaded.partition.clients)
-    deals = ("own",) if own else ("iid", *skewed)
-    # nobody has tuned the few rounds of Adult's comparison to these records
-    return Ground(tuple(kept.items()), settle(loaded, cells).partition.clients, deals, patience=10)
+    deals = ("own",) if loaded.partition.kind == "own" else ("iid", *skewed)
+    own = loaded.data.name in OWN_SOURCES
+    return Ground(
+        Path(asked.data).name,
+        tuple((key, value) for key, value in chosen.items() if key.startswith("data.") or key == "partition.clients"),
+        settle(loaded, cells).partition.clients,
+        ADULT.deals if loaded.data.name == "adult" else deals,
+        # nobody has seen whether few uploads do on records of somebody's own
+        uploads or (10 * UPLOADS if own else UPLOADS),
+        asked.delta or DELTA,
+    )
 
 
 def _save_and_tell(study: "StudyReport", target: "RunFolder", as_json: bool) -> None:

@@ -45,12 +45,13 @@ def measures_on(test: Table | None, loss: Loss, weights: np.ndarray, average: np
     """
     if test is None:
         return dict.fromkeys(("test_accuracy_average", "majority_accuracy", "test_loss"), NAN)
+    reached = scores(loss, test.features, weights[None])[:, 0]
     measures = {
         "test_accuracy_average": float(accuracies(loss, test, average[None])[0]),
         "majority_accuracy": NAN,
-        "test_loss": float(np.mean(losses(loss, test, weights))),
+        "test_loss": float(np.mean(loss.values(reached, test.labels))),
     }
-    predicted = loss.predict(scores(loss, test.features, weights[None])[:, 0])
+    predicted = loss.predict(reached)
     match test.predicted:
         case Classes():
             majority = float(np.bincount(test.labels).max() / len(test))

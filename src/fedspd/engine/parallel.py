@@ -4,7 +4,6 @@ The matrix products of a round are too small to be worth splitting, and splittin
 more than it gains; whole clients are worth it. Results do not depend on the number of threads.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,20 +21,23 @@ class ParallelMap(Protocol):
         ...
 
 
+_alone: list[bool] = []
+
+
+def stay_on_one_core() -> None:
+    """For a process among as many as there are cores: threads of its own would only wait for each other."""
+    _alone.append(True)
+
+
 @contextmanager
 def cores() -> Iterator[ParallelMap]:
-    """A `map` over one thread per core that this process may use, with BLAS held to the calling thread."""
+    """A `map` over one thread per core, with BLAS held to the calling thread."""
     with _libraries().limit(limits=1, user_api="blas"):
-        if usable_cores() == 1:  # handing parts to a thread and back would take longer than many of them
+        if _alone:
             yield map
             return
         with ThreadPoolExecutor() as threads:
             yield threads.map
-
-
-def usable_cores() -> int:
-    """How many cores this process may run on, where the system tells."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache

@@ -22,9 +22,18 @@ def norm(vectors: Array) -> Any:
     return xp.sqrt(xp.vecdot(vectors, vectors))
 
 
+def is_compiled(array: Array) -> bool:
+    """Whether an array belongs to a library that compiles."""
+    return _library(array) in LOOPS
+
+
+def _library(array: Array) -> str:
+    return array_namespace(array).__name__.partition(".")[0]
+
+
 def repeat(going: Callable[[Any], Any], step: Callable[[Any], Any], state: Any) -> Any:
     """Steps for as long as they are going, which a compiled program must be told in its own words."""
-    compiled = LOOPS.get(array_namespace(state[0]).__name__.partition(".")[0])
+    compiled = LOOPS.get(_library(state[0]))
     if compiled is not None:
         return compiled(going, step, state)
     while going(state):

@@ -18,9 +18,14 @@ Gradient = Callable[[np.ndarray], np.ndarray]
 
 
 def solve(
-    loss: Loss, regularizer: Regularizer, features: np.ndarray, labels: np.ndarray, record_weights: np.ndarray
+    loss: Loss,
+    regularizer: Regularizer,
+    features: np.ndarray,
+    labels: np.ndarray,
+    record_weights: np.ndarray,
+    goal: float = GOAL,
 ) -> np.ndarray:
-    """The weights at which the sum is least; begun at zero, the same bits every time."""
+    """The weights at which the sum is least, as near as the goal says; begun at zero, the same bits every time."""
     shape = features.shape[1], loss.outputs
 
     def gradient(weights: np.ndarray) -> np.ndarray:
@@ -30,12 +35,14 @@ def solve(
         return float(record_weights @ loss.values(features @ weights, labels)) + float(regularizer.value(weights))
 
     if isinstance(regularizer, Unregularized | SquaredL2):
-        return _smooth(value, lambda at: gradient(at) + regularizer.subgradient(at), shape)
+        return _smooth(value, lambda at: gradient(at) + regularizer.subgradient(at), shape, goal)
     steepest = loss.curvature * float(np.linalg.norm((features.T * record_weights) @ features, 2))
-    return _proximal(gradient, regularizer, steepest, shape)
+    return _proximal(gradient, regularizer, steepest, shape, goal)
 
 
-def _smooth(value: Callable[[np.ndarray], float], gradient: Gradient, shape: tuple[int, int]) -> np.ndarray:
+def _smooth(
+    value: Callable[[np.ndarray], float], gradient: Gradient, shape: tuple[int, int], goal: float
+) -> np.ndarray:
     from scipy.optimize import minimize
 
     found = minimize(
@@ -43,19 +50,21 @@ def _smooth(value: Callable[[np.ndarray], float], gradient: Gradient, shape: tup
         np.zeros(shape[0] * shape[1]),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": STEPS, "maxfun": 2 * STEPS, "ftol": 0.0, "gtol": GOAL, "maxcor": 30},
+        options={"maxiter": STEPS, "maxfun": 2 * STEPS, "ftol": 0.0, "gtol": goal, "maxcor": 30},
     )
     return found.x.reshape(shape)
 
 
-def _proximal(gradient: Gradient, regularizer: Regularizer, steepest: float, shape: tuple[int, int]) -> np.ndarray:
+def _proximal(
+    gradient: Gradient, regularizer: Regularizer, steepest: float, shape: tuple[int, int], goal: float
+) -> np.ndarray:
     """Steps of size 1/L, L at least the largest curvature."""
     here = ahead = np.zeros(shape)
     momentum, step = 1.0, 1 / max(steepest, np.finfo(float).tiny)
-    goal = GOAL * step * float(np.linalg.norm(gradient(here)))
+    near = goal * step * float(np.linalg.norm(gradient(here)))
     for _ in range(STEPS):
         there = regularizer.prox(ahead - step * gradient(ahead), step)
-        if np.linalg.norm(there - ahead) <= goal:
+        if np.linalg.norm(there - ahead) <= near:
             return there
         if np.vdot(ahead - there, there - here) > 0:
             momentum = 1.0

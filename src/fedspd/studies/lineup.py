@@ -74,8 +74,10 @@ def fits(title: str, deal: str, share: str) -> bool:
     """Whether a method is for such a situation.
 
     Some need every client in every round, and to stop after one round some would leave most clients out; batches of a
-    fixed size need clients that can fill them.
+    fixed size need clients that can fill them. What is as published is for records dealt as the paper deals them.
     """
     name, changes = name_of(title), EVERYBODY[title]
     everyone = METHODS[name].needs.everybody or "run.rounds" in changes
-    return (share == "full" or not everyone) and (deal == "iid" or "algorithm.batch_size" not in changes)
+    return (share == "full" or not everyone) and (
+        deal == "iid" or (title not in CLAIMED and "algorithm.batch_size" not in changes)
+    )

@@ -13,9 +13,17 @@ from fedspd.config.conditions import lacks
 from fedspd.config.sections import SECTIONS
 from fedspd.errors import InputError
 from fedspd.privacy import ProvedPlan
-from fedspd.studies.compare import ADULT, BUDGETS, SHARES, Cell, cells, configuration, count_runs
+from fedspd.studies.compare import (
+    ADULT,
+    BUDGETS,
+    SHARES,
+    Cell,
+    cells,
+    configuration,
+    count_runs,
+)
 from fedspd.studies.lineup import BY_RULE, CLAIMED, EVERYBODY, OPEN, OURS, PRIVATE, company, first_try, fits, name_of
-from fedspd.studies.tuning import POINTS, SEEDS, trials
+from fedspd.studies.tuning import POINTS, SEEDS, TRIALS, trials
 
 LOCAL_STEPS = METHODS["dp-fedavg"].board_grid or ()
 SITUATIONS = [(deal, share) for deal in ADULT.deals for share in SHARES]
@@ -79,10 +87,10 @@ def test_every_method_meets_every_situation_that_is_for_it() -> None:
     assert len(set(found)) == len(found)
 
 
-def test_a_situation_is_not_for_who_needs_all_clients_or_batches_that_small_clients_cannot_fill() -> None:
+def test_a_situation_is_not_for_who_needs_all_clients_nor_for_who_is_as_published_on_another_deal() -> None:
     left_out = {(m, *situation) for m in EVERYBODY for situation in SITUATIONS if not fits(m, *situation)}
     full_only = {m for m in EVERYBODY if METHODS[name_of(m)].needs.everybody} | {"one shot"}
-    iid_only = {"FedSPD-DP as published", "DP-SGD as published", "DP-FedAvg as published"}
+    iid_only = set(CLAIMED)
     assert left_out == {(m, deal, "20%") for m in full_only for deal in ADULT.deals} | {
         (m, deal, share) for m in iid_only for deal, share in SITUATIONS if deal != "iid"
     }
@@ -237,12 +245,12 @@ def test_what_a_comparison_tunes_of_dp_fedavg_is_a_grid_of_the_same_size() -> No
 def test_the_most_local_steps_that_are_tried_fit_the_smallest_client_of_every_trial(deal: str) -> None:
     config = configuration(Cell(deal, "full", 1.0, "DP-FedAvg"))
     most = max(LOCAL_STEPS, key=lambda point: point["algorithm.local_steps"])
-    for trial in trials(config, (most,)):
+    for trial in trials(config, (most,), SEEDS):
         simulation = prepare_experiment(trial).simulation
         assert simulation.algorithm.local_steps == 5 <= simulation.shards.sizes.min()
 
 
 def test_the_number_of_runs_counts_the_trials_of_what_is_tuned() -> None:
     chosen = cells((1.0,), ("iid",), ("full",))
-    assert count_runs(chosen, 3) == 3 * (len(METHODS) + len(BY_RULE)) + len(METHODS) * POINTS * len(SEEDS)
+    assert count_runs(chosen, 3) == 3 * (len(METHODS) + len(BY_RULE)) + len(METHODS) * TRIALS
     assert all(len(configuration(cell).algorithm.method.grid) == POINTS for cell in chosen)

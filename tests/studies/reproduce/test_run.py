@@ -13,7 +13,7 @@ from fedspd.config import Config, changed
 from fedspd.privacy.accounting import FixedSize, Gaussian, calibrate, spent
 from fedspd.studies.reproduce import Lines, Reproduced, count_runs, load_studies, reproduce
 from fedspd.studies.reproduce.run import total_loss
-from fedspd.studies.tuning import POINTS, SEEDS, tune
+from fedspd.studies.tuning import TRIALS, tune
 from tests.studies.made import SMALL, SMALL_SEEDS, STEEP
 
 pytestmark = pytest.mark.slow
@@ -27,7 +27,7 @@ def small(small_runs: Path) -> list[Reproduced]:
     before = len(list(small_runs.iterdir()))
     reproduced = reproduce([PRIVACY, SMALL], SMALL_SEEDS, lambda: calls.append(None))
     assert len(list(small_runs.iterdir())) == before, "all runs were known"
-    assert len(calls) == count_runs([PRIVACY, SMALL], SMALL_SEEDS) == 3 * SMALL_SEEDS + POINTS * len(SEEDS)
+    assert len(calls) == count_runs([PRIVACY, SMALL], SMALL_SEEDS) == 3 * SMALL_SEEDS + TRIALS
     return reproduced
 
 
@@ -140,4 +140,4 @@ def test_a_column_is_stacked_by_seed(small: list[Reproduced]) -> None:
 
 def test_the_number_of_runs_counts_trials_of_tuned_curves_only() -> None:
     counts = {figure: count_runs(load_studies(figure), 10) for figure in ("fig2", "fig5", "fig6")}
-    assert counts == {"fig2": 80, "fig5": 18 * 10 + 16 * POINTS * len(SEEDS), "fig6": 0}
+    assert counts == {"fig2": 80, "fig5": 18 * 10 + 16 * TRIALS, "fig6": 0}

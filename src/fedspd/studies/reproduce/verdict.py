@@ -14,8 +14,8 @@ import numpy as np
 from fedspd.algorithms import label
 from fedspd.results import mean_over_seeds
 from fedspd.studies.reproduce.run import Lines, Reproduced
+from fedspd.studies.testing import LEVEL, holm
 
-LEVEL = 0.05
 LAST = 10  # rounds over which a final accuracy is averaged
 HOLDS, FAILS, UNTESTED = "holds", "does not hold", "cannot be tested"
 RIVALS = ("DP-SGD", "DP-FedAvg", "DP-ADMM")
@@ -89,11 +89,11 @@ def verdicts(reproduced: Sequence[Reproduced]) -> list[Verdict]:
 
 def _corrected(rows: list[Verdict]) -> list[Verdict]:
     """Decide the tested ones by Holm's procedure."""
-    tested = sorted((row.p_value, i) for i, row in enumerate(rows) if row.p_value is not None)
-    decided, largest = list(rows), 0.0
-    for rank, (p_value, i) in enumerate(tested):
-        largest = max(largest, min(1.0, p_value * (len(tested) - rank)))
-        decided[i] = replace(rows[i], p_value=largest, verdict=HOLDS if largest < LEVEL else FAILS)
+    tested = [i for i, row in enumerate(rows) if row.p_value is not None]
+    corrected = holm(np.array([rows[i].p_value for i in tested], float)).tolist()
+    decided = list(rows)
+    for i, p_value in zip(tested, corrected, strict=True):
+        decided[i] = replace(rows[i], p_value=p_value, verdict=HOLDS if p_value < LEVEL else FAILS)
     return decided
 
 
