@@ -14,6 +14,7 @@ from fedspd.assemble.encoding import encoded, noise_per_coordinate
 from fedspd.assemble.expected import expected_of
 from fedspd.config import Config, load
 from fedspd.data import SOURCES, Cells, Numeric, Schema, encode
+from fedspd.errors import InputError
 from fedspd.report import save_run
 from fedspd.scoring.model import load_model
 from fedspd.target import Classes
@@ -77,6 +78,11 @@ def test_noise_of_another_law_counts_by_what_it_puts_on_a_coordinate() -> None:
     assert noise() < noise_per_coordinate(pure, 32_561, CLASSES, 81) < 1.2 * noise()
     in_three = 2 * 0.5 * 4**0.5 / (32_561 / 5 * 5**0.5)  # of scale 1, with a squared length of 3 times 4
     assert noise_per_coordinate(pure, 32_561, CLASSES, 1) == pytest.approx(in_three, rel=0.01)
+
+
+def test_what_no_plan_can_be_made_for_is_refused_by_the_plan_and_not_by_the_encoding() -> None:
+    with pytest.raises(InputError, match=r"^privacy.epsilon must be finite for a proved guarantee, got inf; use"):
+        prepare_experiment(proved(privacy__epsilon=float("inf")))
 
 
 def frame(seed: int, spread: float) -> pd.DataFrame:

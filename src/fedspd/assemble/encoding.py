@@ -1,7 +1,7 @@
 """How records are encoded, where the plan is to choose: by noise and counts of records, never by what cells hold."""
 
 from functools import lru_cache
-from math import ceil, sqrt
+from math import ceil, inf, sqrt
 
 from fedspd.algorithms.parts.rules import PARTICIPATIONS, multiplier_for, noise_per_path, rounds_for
 from fedspd.assemble.agreement.common import averaged_clients, client_objective
@@ -10,7 +10,6 @@ from fedspd.data import Cells, Schema
 from fedspd.data.encoding import encoding_for
 from fedspd.data.scaling import LARGE
 from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling
-from fedspd.privacy.accounting import Gaussian, calibrate
 from fedspd.target import Target
 
 
@@ -68,15 +67,16 @@ def _multiplier(config: Config, held: int, weights: int) -> float:
     times = _participations(config)
     if privacy.noise_multiplier is not None:
         return privacy.noise_multiplier / sqrt(times)
+    if privacy.epsilon == inf:
+        return 0.0  # whoever agrees on a plan refuses it, and says why
     paid = times if privacy.budget == "total" else 1
     if config.algorithm.method.kind.law == "laplace":  # the squared length of a vector has the mean d (d + 1)
         dimension = max(weights, 3)  # its accountant knows no fewer
         drawn = RecordSampling(WHOLE_SHARD, law="laplace", dimension=dimension, directions=2)
         return multiplier_for(drawn, held, paid, privacy.epsilon, privacy.delta) * sqrt((dimension + 1) / times)
-    if work.batch_size is None:
-        return calibrate(Gaussian, paid, privacy.epsilon, privacy.delta) / sqrt(times)
-    sampling = RecordSampling(WITHOUT_REPLACEMENT, min(work.batch_size, held), work.local_steps)
-    sampling = sampling if work.batch_size * work.local_steps < held else RecordSampling(WHOLE_SHARD)
+    sampling = RecordSampling(WHOLE_SHARD)
+    if work.batch_size is not None and work.batch_size * work.local_steps < held:
+        sampling = RecordSampling(WITHOUT_REPLACEMENT, work.batch_size, work.local_steps)
     return multiplier_for(sampling, held, paid, privacy.epsilon, privacy.delta) / sqrt(times)
 
 
