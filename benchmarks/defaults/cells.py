@@ -59,7 +59,7 @@ class Cell:
 
     def settings(self, seed: int) -> dict[str, Any]:
         """What is set of a run."""
-        rounds = {"run.rounds": self.uploads // self.participants} if self.uploads else {}
+        rounds = {"run.rounds_at_most": self.uploads // self.participants} if self.uploads else {}
         return {
             "data.name": MEMORY if self.data in GENERATED else self.data,
             "partition.clients": self.clients,
