@@ -11,7 +11,6 @@ import pytest
 from fedspd.algorithms import METHODS
 from fedspd.algorithms.methods.fedspd import FedSPD
 from fedspd.algorithms.parts.way import (
-    MOST_MOMENTUM,
     Pull,
     clip_norm,
     longest_step,
@@ -29,8 +28,8 @@ SHARES = (1.0, 0.5, 0.2, 0.05)
 TWO = Classes("label", ("no", "yes"))
 
 
-def primal_dual(share: float) -> Pull:
-    return Pull(share, share / (1 + share))
+def primal_dual(share: float, participants: int = 20) -> Pull:
+    return Pull(participants, share, share / (1 + share))
 
 
 def played(
@@ -94,7 +93,7 @@ def radius(share: float, step: float, momentum: float, bend: float) -> float:
 
 
 @pytest.mark.parametrize("share", [*SHARES, 0.01])
-@pytest.mark.parametrize("momentum", [0.0, 0.3, 0.6, MOST_MOMENTUM])
+@pytest.mark.parametrize("momentum", [0.0, 0.3, 0.6, 0.8, 0.9])
 def test_no_allowed_step_with_no_allowed_momentum_stretches_an_error(share: float, momentum: float) -> None:
     objective = Objective(Softmax(2), Unregularized(), 0.5)
     step = longest_step(objective, 1.0, primal_dual(share))
@@ -103,22 +102,28 @@ def test_no_allowed_step_with_no_allowed_momentum_stretches_an_error(share: floa
     assert max(radius(share, 2.5 * step, momentum, bend) for bend in bends) > 1 + 1e-3 or momentum == 0
 
 
-@pytest.mark.parametrize("share", SHARES)
-def test_the_steepest_records_that_bounds_allow_do_not_make_it_diverge(share: float) -> None:
-    """All rows point the same way and are as long as declared: curvature is what the rule counts on."""
+FEDERATIONS = [(1, 1), (5, 5), (5, 1), (10, 2), (10, 1), (20, 4), (20, 1), (50, 5), (100, 20)]
+
+
+@pytest.mark.parametrize(("clients", "participants"), FEDERATIONS)
+@pytest.mark.parametrize("steepness", [1.0, 0.3, 0.1, 0.03, 0.01])
+def test_no_records_that_bounds_allow_make_it_diverge(clients: int, participants: int, steepness: float) -> None:
+    """Whoever takes part, with the most momentum; at 1 curvature is what the rule counts on."""
     objective = Objective(LeastSquares(of_classes=False), Unregularized(), 1e9)
-    pull = primal_dual(share)
+    pull = primal_dual(participants / clients, participants)
     step = longest_step(objective, 1.0, pull)
-    for momentum in (0.0, MOST_MOMENTUM):
-        models = played(
-            fedspd(objective, 20, share, step, momentum),
-            np.ones((1, 1)),
-            np.ones(1),
-            round(200 / share),
-            round(20 * share),
-        )
-        assert np.max(np.abs(models)) < 10
-        assert models[-1, 0, 0] == pytest.approx(1, abs=1e-4)
+    for momentum in (0.0, pull.most_momentum):
+        algorithm = fedspd(objective, clients, participants / clients, step, momentum)
+        models = played(algorithm, np.full((1, 1), sqrt(steepness)), np.ones(1), 600, participants)
+        assert np.max(np.abs(models)) < 10 / sqrt(steepness)
+        assert np.max(np.abs(models[-100:] * sqrt(steepness) - 1)) < 0.5
+
+
+def test_more_momentum_than_that_does_diverge_where_one_of_five_takes_part() -> None:
+    objective = Objective(LeastSquares(of_classes=False), Unregularized(), 1e9)
+    step = longest_step(objective, 1.0, primal_dual(0.2, 1))
+    models = played(fedspd(objective, 5, 0.2, step, 0.9), np.full((1, 1), sqrt(0.1)), np.ones(1), 600, 1)
+    assert np.max(np.abs(models)) > 1e3
 
 
 def test_a_step_beyond_the_bound_does_diverge() -> None:
@@ -138,12 +143,12 @@ def test_more_noise_never_means_a_longer_way_or_longer_gradients() -> None:
 
 
 def test_momentum_is_the_least_that_goes_the_way() -> None:
-    for pull in (Pull(0.2, None), primal_dual(1.0), primal_dual(0.2)):
+    for pull in (Pull(20, 0.2, None), primal_dual(1.0), primal_dual(0.2)):
         assert momentum_for(pull.reached(50), 50, pull) == 0
         wanted = 1.5 * pull.reached(50)
         found = momentum_for(wanted, 50, pull)
         assert pull.reached(50, found) == pytest.approx(wanted, rel=1e-6)
-        assert momentum_for(inf, 50, pull) == MOST_MOMENTUM
+        assert momentum_for(inf, 50, pull) == pull.most_momentum
 
 
 def agreed(clients: int, records: int, **settings: Any) -> Any:
@@ -160,7 +165,7 @@ def test_rounds_stay_within_what_was_asked_and_steps_within_what_is_safe(clients
         algorithm = made.algorithm
         assert 1 <= made.rounds <= most
         assert 2 / (algorithm.inverse_step + algorithm.penalty) <= 1 / algorithm.objective.smoothness(1.0) + 1e-12
-        assert 0 <= algorithm.momentum <= MOST_MOMENTUM
+        assert 0 <= algorithm.momentum <= 0.9
 
 
 def test_noise_on_the_model_does_not_depend_on_the_number_of_rounds() -> None:

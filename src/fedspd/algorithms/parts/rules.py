@@ -69,7 +69,7 @@ def gradient_steps(
     row_norm = public.row_norm or 1.0
     reach = (work.local_steps + 1) / 2 if averaged else work.local_steps
     share = (wishes.penalty_share or penalty_share(public.share)) if primal_dual else 0.0
-    pull = Pull(public.share, share if primal_dual else None)
+    pull = Pull(public.participants, public.share, share if primal_dual else None)
     longest = longest_step(public.objective, row_norm, pull)
     count = _counts(public, work, reach, longest * pull.per_round)
     way = path_length(public.objective, _noise(public, work, reach, count.participations), row_norm) / reach

@@ -16,7 +16,7 @@ from fedspd.problem import Loss, Objective, is_regression
 
 WAY = 4.0  # the way is WAY / noise^(2/3)
 SHARPEST = 0.15  # of a number or a count: noise on a score at most, unless steps damp it
-MOST_MOMENTUM = 0.9
+MOST_MOMENTUM = (0.9, 0.8)  # with everybody in every round, and with some
 CALM = 1e-3  # noise for each unit of way below which gradients are clipped less
 LONGEST = 2.0  # of numbers on [-1, 1]: residuals are no longer, where the prediction is on it too
 
@@ -30,13 +30,20 @@ class Pull:
     $v - 2\eta g + (2 - 1/a)\eta\lambda$, and a dual goes a share $a$ of its way to the gradient.
     """
 
-    share: float  # p, of the clients in a round
+    participants: int  # of a round
+    share: float  # p, of the clients, those that take part
     dual_share: float | None  # a; None: there are no duals
 
     @property
     def per_round(self) -> float:
         """Steps a round, in the end: p/a for a primal-dual method."""
         return 1.0 if self.dual_share is None else self.share / self.dual_share
+
+    @property
+    def most_momentum(self) -> float:
+        """Less where few take part: who they are is chance, and momentum would make chance grow."""
+        everybody, some = MOST_MOMENTUM
+        return everybody if self.share == 1 else min(some, 1 - 2 / (self.participants + 4))
 
     def reached(self, rounds: int, momentum: float = 0.0) -> float:
         """Steps that the model has gone after so many rounds, on average over who takes part."""
@@ -95,7 +102,7 @@ def momentum_for(steps: float, rounds: int, pull: Pull) -> float:
     """The least momentum that goes so many steps in so many rounds, up to a most."""
     if pull.reached(rounds) >= steps:
         return 0.0
-    low, high = 0.0, min(MOST_MOMENTUM, 1 - 2 / (rounds + 2))
+    low, high = 0.0, min(pull.most_momentum, 1 - 2 / (rounds + 2))
     if pull.reached(rounds, high) <= steps:
         return high
     for _ in range(40):
