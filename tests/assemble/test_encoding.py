@@ -22,6 +22,7 @@ from fedspd.target import Classes
 PLAIN: dict[str, Any] = {
     "metrics.criterion": False, "metrics.lagrangian": False, "metrics.objective_every": 0, "run.rounds": 3,
     "run.participants": None, "partition.clients": 5,
+    "problem.clip_norm": 0.5,
 }  # fmt: skip
 CLASSES = Classes("state", ("ill", "well"))
 

@@ -97,7 +97,7 @@ def _clip_norm(config: Config, held: float, loss: Loss) -> float:
     privacy = config.privacy
     if config.algorithm.method.guarantee != "proved":
         return PAPERS_CLIP
-    if privacy.budget != "total" or privacy.noise_multiplier is not None:
+    if privacy.budget != "total" or privacy.noise_multiplier is not None or privacy.epsilon == inf:
         return clip_norm(loss, inf, config.data.row_norm or 1.0)
     multiplier = calibrate(Gaussian, 1, privacy.epsilon, privacy.delta)
     noise = noise_per_path(1.0, multiplier, held, averaged_clients(config))
