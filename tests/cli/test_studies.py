@@ -64,7 +64,7 @@ FIGURE_6 = {"page.json", "report.html", "verdict.csv", "verdict.md", "curves.csv
 }
 # Which point of its grid wins for every method: results of trials that are known already are read, and these are
 # written by hand, since all of them would take minutes.
-WINNERS = {"FedSPD-DP": 3, "DP-SGD": 5, "DP-FedAvg": 0, "DP-ADMM": 4, "FedAvg": 1, "FedProx": 3, "FedPD": 4}
+WINNERS = {"FedSPD-DP": 3, "DP-SGD": 5, "DP-FedAvg": 2, "DP-ADMM": 4, "FedAvg": 1, "FedProx": 3, "FedPD": 4}
 LATER = [title for title in EVERYBODY if title not in WINNERS and title not in BY_RULE]
 WINNERS |= {title: (4 + 3 * number) % POINTS for number, title in enumerate(LATER)}
 TUNED = [cell for cell in cells((1.0,), ("iid",), ("full",)) if cell.method not in BY_RULE]

@@ -39,7 +39,7 @@ THEN: dict[str, tuple[str, ...]] = {
     "set and grid": ("sweep", "--grid", "privacy.epsilon=1,2", "--set", "privacy.epsilon=1"),
     "metric": ("sweep", "--grid", "privacy.epsilon=1,2", "--metric", "accuracy"),
     "config": ("sweep", "missing.toml", "--grid", "privacy.epsilon=1,2"),
-    "run": ("sweep", "--grid", "run.participants=101,102", "--engine", "numpy"),
+    "run": ("sweep", "--grid", "run.participants=20,101", "--engine", "numpy"),
     "no seeds": ("sweep", "--grid", "privacy.epsilon=1,2", "--seeds", "0"),
     "negative seed": ("sweep", "--grid", "privacy.epsilon=1,2", "--first-seed", "-1"),
     "engine": ("sweep", "--grid", "privacy.epsilon=1,2", "--engine", "abacus"),

@@ -22,7 +22,7 @@ from fedspd.algorithms.card import A_TOTAL, NO_TOTAL, SEVERAL, Card, Printed
 from fedspd.algorithms.method import Made, Method, Public, Work
 from fedspd.algorithms.methods.fedavg import FedAvg, Local
 from fedspd.algorithms.parts import settings as shared
-from fedspd.algorithms.parts.grids import DECADES, OCTAVES, square
+from fedspd.algorithms.parts.grids import BEYOND, DECADES, HIGHER_OCTAVES, square
 from fedspd.algorithms.parts.needed import needed_rounds
 from fedspd.algorithms.parts.proximal import check_local_steps
 from fedspd.algorithms.parts.rules import Wishes, gradient_steps
@@ -177,9 +177,9 @@ METHOD = Method(
     settings=Settings,
     make=make,
     work=work,
-    grid=OCTAVES,
+    grid=HIGHER_OCTAVES,
     # where heavy clients make local losses steep, many local steps must be short ones: their number is a knob too
-    board_grid=square("algorithm.local_steps", (1, 2, 5), "algorithm.step_scale", (1.0, 2.0, 4.0)),
+    board_grid=square("algorithm.local_steps", (1, 2, 5), "algorithm.step_scale", BEYOND),
     deploys=True,
 )
 

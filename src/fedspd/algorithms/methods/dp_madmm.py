@@ -24,7 +24,7 @@ from fedspd.algorithms.base import PrimalDual, Released
 from fedspd.algorithms.card import EXACT_ROUNDS, ONE_GD, SMOOTH, Card, Printed
 from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.parts import settings as shared
-from fedspd.algorithms.parts.grids import scale_and
+from fedspd.algorithms.parts.grids import AROUND, scale_and
 from fedspd.algorithms.parts.network import Neighbors, Network, make_network, point_of
 from fedspd.algorithms.parts.objective_noise import TWO_RECORDS, ObjectiveNoise, perturbed_minimum
 from fedspd.algorithms.parts.rules import Wishes, exact_steps
@@ -147,7 +147,7 @@ METHOD = Method(
     kind=DPMADMM,
     settings=Settings,
     make=make,
-    grid=scale_and("growth", (1.02, 1.2, 1.5)),
+    grid=scale_and("growth", (1.02, 1.2, 1.5), AROUND),
     needs=Needs(everybody=True, smooth=True),
     compared={"problem.regularizer": "squared-l2"},
 )

@@ -18,7 +18,7 @@ from fedspd.algorithms.base import PrimalDual, Told, length, mean_of_present
 from fedspd.algorithms.card import A_TOTAL, ONE_SGD, Card, Printed
 from fedspd.algorithms.method import Made, Method, Public, Work
 from fedspd.algorithms.parts import settings as shared
-from fedspd.algorithms.parts.grids import OCTAVES
+from fedspd.algorithms.parts.grids import HIGHER_OCTAVES
 from fedspd.algorithms.parts.rules import Wishes, gradient_steps
 from fedspd.algorithms.parts.step_sizes import Constant, Schedule
 from fedspd.privacy.rounding import GradientSum, gradient_rounding
@@ -135,6 +135,6 @@ METHOD = Method(
     settings=Settings,
     make=make,
     work=work,
-    grid=OCTAVES,
+    grid=HIGHER_OCTAVES,
     deploys=True,
 )

@@ -23,7 +23,7 @@ from fedspd.algorithms.base import PrimalDual, Released, Told, length, mean_of_l
 from fedspd.algorithms.card import A_TOTAL, NON_SMOOTH, SEVERAL, Card, Printed
 from fedspd.algorithms.method import Made, Method, Public, Work
 from fedspd.algorithms.parts import settings as shared
-from fedspd.algorithms.parts.grids import OCTAVES
+from fedspd.algorithms.parts.grids import HIGHER_OCTAVES
 from fedspd.algorithms.parts.momentum import ahead, moved, resting
 from fedspd.algorithms.parts.proximal import check_local_steps, proximal_steps
 from fedspd.algorithms.parts.rules import Wishes, gradient_steps
@@ -182,6 +182,6 @@ METHOD = Method(
     settings=Settings,
     make=make,
     work=work,
-    grid=OCTAVES,
+    grid=HIGHER_OCTAVES,
     deploys=True,
 )

@@ -26,7 +26,7 @@ from fedspd.algorithms.card import A_TOTAL, Card
 from fedspd.algorithms.method import Made, Method, Public
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.exactness import bounded_pull, enlarged, influence, require_solvable
-from fedspd.algorithms.parts.grids import scale_and
+from fedspd.algorithms.parts.grids import AROUND, scale_and
 from fedspd.algorithms.parts.rules import Wishes, exact_steps
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective, Unregularized, check_exact, minimize
@@ -148,5 +148,5 @@ METHOD = Method(
     kind=PrivateADMM,
     settings=Settings,
     make=make,
-    grid=scale_and("relaxation", (0.5, 0.75, 1.0)),
+    grid=scale_and("relaxation", (0.5, 0.75, 1.0), AROUND),
 )

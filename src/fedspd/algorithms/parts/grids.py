@@ -6,8 +6,10 @@ from itertools import product
 from fedspd.algorithms.method import TuningGrid
 
 OCTAVES: TuningGrid = tuple({"algorithm.step_scale": 2.0**power} for power in range(-4, 5))
+HIGHER_OCTAVES: TuningGrid = tuple({"algorithm.step_scale": 2.0**power} for power in range(-2, 7))
 DECADES: TuningGrid = tuple({"algorithm.inverse_step": 10.0 ** (power / 2)} for power in range(-2, 7))
-THREE_SCALES = (0.4, 1.0, 2.5)
+AROUND = (0.4, 1.0, 2.5)
+BEYOND = (1.0, 5.0, 25.0)  # few rounds want longer steps than are safe, where somebody looks whether they hold
 
 
 def square(first: str, firsts: Sequence[float], second: str, seconds: Sequence[float]) -> TuningGrid:
@@ -15,6 +17,6 @@ def square(first: str, firsts: Sequence[float], second: str, seconds: Sequence[f
     return tuple({first: a, second: b} for a, b in product(firsts, seconds))
 
 
-def scale_and(name: str, values: Sequence[float]) -> TuningGrid:
-    """Three step sizes around the rule's, and values of another setting."""
-    return square("algorithm.step_scale", THREE_SCALES, f"algorithm.{name}", values)
+def scale_and(name: str, values: Sequence[float], scales: Sequence[float] = BEYOND) -> TuningGrid:
+    """Three step sizes by the rule's, and values of another setting."""
+    return square("algorithm.step_scale", scales, f"algorithm.{name}", values)
