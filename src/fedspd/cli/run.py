@@ -30,6 +30,8 @@ Examples:
 
 - `fedspd run --data digits --clients 10 --epsilon 3`
 
+- `fedspd run --data digits --clients 10 --rounds-at-most 50`
+
 - `fedspd run --ledger mine.sqlite --set privacy.epsilon=3`
 
 - `fedspd run published --set privacy.epsilon=3 --set run.participants=50`
