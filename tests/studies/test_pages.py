@@ -176,7 +176,7 @@ def test_what_was_chosen_stands_beside_the_curve_it_was_chosen_for(
     ]
     assert len(tuned) == 16
     assert [(row[0], row[2], row[3]) for row in grid.rows] == tuned
-    assert "step_scale 0.0625" in {row[3] for row in grid.rows}
+    assert "step_scale 0.25" in {row[3] for row in grid.rows}
 
 
 def test_every_configuration_on_the_page_of_a_reproduction_is_the_one_that_ran(
