@@ -78,8 +78,8 @@ bench-peers: $(VENV)/.installed-dev ## the same job on other frameworks, each in
 bench-deploy: $(VENV)/.installed-dev ## seconds of a round and bytes between processes, beside Flower's own empty app (NODES=5,20)
 	$(BIN)/python benchmarks/deploy.py --sizes $(NODES)
 
-utility: $(VENV)/.installed ## accuracy on Adult at end-to-end budgets, with standard errors
-	$(BIN)/python benchmarks/utility.py
+utility: $(VENV)/.installed ## accuracy on Adult at end-to-end budgets, with standard errors (SEEDS=10)
+	$(BIN)/python benchmarks/utility.py --seeds $(SEEDS)
 
 defaults: $(VENV)/.installed ## do the defaults hold on every data set, for few clients and many? (SEEDS=10, ONLY="--only adult" for a part)
 	$(BIN)/python -m benchmarks.defaults run --seeds $(SEEDS) $(ONLY)
