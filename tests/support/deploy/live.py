@@ -170,5 +170,7 @@ def change(path: Path, changes: Mapping[str, Any], target: Path | None = None) -
     for name, value in changes.items():
         section, _, key = name.partition(".")
         values[section][key] = value
+        if name == "run.rounds":
+            values[section].pop("rounds_at_most", None)  # nothing is left to the rule
     (target or path).write_text(tomli_w.dumps(values))
     return target or path
