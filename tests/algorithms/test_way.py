@@ -20,6 +20,7 @@ from fedspd.algorithms.parts.way import (
 from fedspd.assemble.agreement import agree
 from fedspd.config import load
 from fedspd.data import Holdings
+from fedspd.errors import InputError
 from fedspd.problem import Huber, LeastSquares, Objective, Softmax, Unregularized
 from fedspd.target import Classes
 from fedspd.typing import Batches, Release
@@ -198,3 +199,10 @@ def test_a_replaced_momentum_changes_what_is_sent_and_nothing_else() -> None:
     fast = replace(plain, momentum=0.5, share=0.25)
     assert np.array_equal(fast.broadcast(server, 1).weights, 3 * np.ones((3, 2)))
     assert np.array_equal(fast.model(server), plain.model(server))
+
+
+def test_a_method_of_one_round_takes_no_bound_on_rounds() -> None:
+    with pytest.raises(
+        InputError, match=r"^run.rounds_at_most would have no effect, got 3; it needs a method with sev"
+    ):
+        load("proved", {"algorithm.name": "one-shot", "problem.regularizer": "squared-l2", "run.rounds_at_most": 3})

@@ -148,7 +148,7 @@ def test_an_estimator_bends_where_that_pays_and_stays_straight_where_it_is_told_
 
 
 def test_shares_of_noise_add_up_and_say_what_was_chosen() -> None:
-    told = expected_of(proved(privacy__epsilon=8.0)).told
+    told = expected_of(proved(privacy__epsilon=8.0), adult()).told
     shares = [one["share_of_noise"] for one in told["columns"]]
     assert sum(shares) + 1 / told["coordinates"] == pytest.approx(1), "the bias has the rest"
     by_name = {one["column"]: one for one in told["columns"]}

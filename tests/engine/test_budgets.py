@@ -13,6 +13,7 @@ from fedspd.algorithms.methods.fedspd import FedSPD
 from fedspd.algorithms.parts.step_sizes import Constant
 from fedspd.assemble import prepare_experiment
 from fedspd.assemble.agreement.planning import proposed_plan
+from fedspd.config import load
 from fedspd.engine import Simulation
 from fedspd.engine.numpy_engine import simulate
 from fedspd.engine.simulation import check_claims
@@ -202,7 +203,7 @@ def test_a_method_that_keeps_un_noised_state_cannot_play_as_proved() -> None:
 
 def test_the_command_plan_proposes_what_the_run_then_does() -> None:
     summary = run("proved", QUICK).summary
-    proposed = proposed_plan(100, 325, 1.0, 1e-5, 20, None, None, 0.1)
+    proposed = proposed_plan(load("proved"), 325)
     assert proposed["rounds"] == summary["rounds_planned"] > 100
     assert proposed["noise_multiplier"] == summary["noise_multiplier"]
     assert proposed["inverse_step"] == pytest.approx(summary["inverse_step"], rel=0.01)
@@ -211,7 +212,7 @@ def test_the_command_plan_proposes_what_the_run_then_does() -> None:
 
 def test_at_the_papers_sampling_the_noise_is_25_to_47_times_less() -> None:
     """By hand: 5G 9.88 against 0.4G 5.03 (Rényi) and 0.4G 2.606 (tight), all over gamma + rho."""
-    proposed = proposed_plan(100, 325, 1.0, 1e-4, 20, 100, 0.5, 0.0)
+    proposed = proposed_plan(load("proved", {"privacy.delta": 1e-4, "run.rounds": 100, "problem.clip_norm": 0.5}), 325)
     assert proposed["times_less_noise_at_the_papers_sampling_rdp"] == pytest.approx(24.6, abs=0.1)
     assert proposed["times_less_noise_at_the_papers_sampling_pld"] == pytest.approx(47.4, abs=0.1)
 

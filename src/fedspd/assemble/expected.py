@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from fedspd.assemble.encoding import noise_per_coordinate, schema_for
 from fedspd.assemble.settled import settle
 from fedspd.config import Config
-from fedspd.data import SOURCES, Categorical, Numeric, Schema
+from fedspd.data import Categorical, Cells, Numeric, Schema
 from fedspd.data.columns import Column, Product
 from fedspd.target import Classes
 
@@ -19,9 +19,8 @@ class Expected(NamedTuple):
     schema: Schema | None = None
 
 
-def expected_of(config: Config) -> Expected:
-    """What a run on the records that a configuration names is to expect; they are counted, and not looked at."""
-    cells = SOURCES[config.data.name].read(config.data.source)
+def expected_of(config: Config, cells: Cells) -> Expected:
+    """What a run on these records is to expect; they are counted, and not looked at."""
     return expected_noise(settle(config, cells), cells.schema, len(cells.train))
 
 

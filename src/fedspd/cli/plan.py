@@ -79,11 +79,13 @@ Plan = tuple[Mapping[str, Any], "Expected"]
 def _of_data(asked: tables.Asked, wanted: Mapping[str, Any], records: int | None) -> Plan:
     from fedspd.assemble.agreement.planning import plan_of
     from fedspd.assemble.expected import expected_of
+    from fedspd.data import SOURCES
 
     if records is not None:
         raise InputError("a table says how many records each client has, got --records beside it; leave it out.")
     loaded = config.load("proved", {**tables.settings_of(asked), **wanted}, tables.usual_of(asked))
-    return plan_of(loaded), expected_of(loaded)
+    cells = SOURCES[loaded.data.name].read(loaded.data.source)
+    return plan_of(loaded, cells), expected_of(loaded, cells)
 
 
 def _of_counts(asked: tables.Asked, wanted: Mapping[str, Any], records: int | None) -> Plan:
@@ -100,12 +102,8 @@ def _of_counts(asked: tables.Asked, wanted: Mapping[str, Any], records: int | No
     some = wanted["run.participants"] or max(1, clients // 5)
     settings = tables.settings_of(asked._replace(schema=None)) | dict(wanted)
     loaded = config.load("proved", settings | {"run.participants": some})
-    proposed = proposed_plan(
-        clients, records, loaded.privacy.epsilon, loaded.privacy.delta, some, loaded.run.rounds,
-        loaded.problem.clip_norm, wanted.get("data.moments_share", 0.0), wanted.get("run.rounds_at_most"),
-    )  # fmt: skip
     declared = None if asked.schema is None else read_schema(asked.schema)
-    return proposed, expected_noise(loaded, declared, clients * records)
+    return proposed_plan(loaded, records), expected_noise(loaded, declared, clients * records)
 
 
 def _write(path: Path, schema: "Schema | None") -> None:

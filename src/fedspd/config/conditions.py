@@ -49,7 +49,7 @@ NEEDED: dict[str, tuple[Condition, ...]] = {
     ),
     "privacy.noise_multiplier": (_PROVED,),
     "privacy.accountant": (_PROVED,),
-    "run.rounds_at_most": (_PROVED, (lambda c: c.run.rounds is None, "that run.rounds is left out")),
+    "run.rounds_at_most": (_PROVED, _ROUNDS, (lambda c: c.run.rounds is None, "that run.rounds is left out")),
     "run.selection": (_SOME, (lambda c: c.run.most_stale is None, "that run.most_stale is left out")),
     "run.most_stale": (_SOME,),
     "run.most_participations": (_PROVED, _ROUNDS),

@@ -8,10 +8,10 @@ import numpy as np
 from fedspd.algorithms.methods.fedspd import FedSPD, averaged_noise
 from fedspd.assemble.agreement import agree
 from fedspd.assemble.deal import deal, measured_on
-from fedspd.assemble.encoding import encoded
+from fedspd.assemble.encoding import schema_for
 from fedspd.assemble.settled import settle
-from fedspd.config import Config, load
-from fedspd.data import SOURCES, Holdings
+from fedspd.config import Config
+from fedspd.data import Cells, Holdings
 from fedspd.errors import InputError
 from fedspd.privacy import WITHOUT_REPLACEMENT, ProvedPlan, paper, plan_as_published
 from fedspd.privacy.accounting import Accountant, FixedSize, calibrate
@@ -20,28 +20,18 @@ from fedspd.target import Classes
 PAPERS_STEPS, PAPERS_BATCH = 5, 10
 
 
-def proposed_plan(
-    clients: int,
-    records: int,
-    epsilon: float,
-    delta: float,
-    participants: int,
-    rounds: int | None,
-    clip_norm: float | None,
-    moments_share: float,
-    rounds_at_most: int | None = None,
-) -> dict[str, Any]:
-    """Rounds, step sizes, multiplier and noise on the averaged model, beside the paper's at the same step size."""
-    if clients < 1 or records < 1:
-        raise InputError(f"clients and records must be at least 1, got {clients} and {records}; correct them.")
-    wanted = {
-        "partition.clients": clients, "privacy.epsilon": epsilon, "privacy.delta": delta,
-        "run.participants": participants, "run.rounds": rounds, "problem.clip_norm": clip_norm,
-    }  # fmt: skip
-    wanted |= {"data.moments_share": moments_share} if moments_share else {"data.scaling": "min-max"}
-    wanted |= {} if rounds_at_most is None else {"run.rounds_at_most": rounds_at_most}
+def proposed_plan(config: Config, records: int) -> dict[str, Any]:
+    """Rounds, step sizes, multiplier and noise on the averaged model, beside the paper's at the same step size.
+
+    Args:
+        config: of the preset's method, with the number of clients.
+        records: of each client.
+    """
+    if records < 1:
+        raise InputError(f"records must be at least 1, got {records}; correct them.")
+    clients, epsilon, delta = config.partition.clients, config.privacy.epsilon, config.privacy.delta
     holdings, target = Holdings(np.full(clients, records)), Classes("label", ("no", "yes"))
-    made, plan = agree(load("proved", wanted), holdings, 1, target)
+    made, plan = agree(config, holdings, 1, target)
     algorithm, participations = made.algorithm, made.participations
     assert isinstance(algorithm, FedSPD), "the preset's method"
     assert participations is not None, "a proved method counts them"
@@ -53,7 +43,7 @@ def proposed_plan(
         "batch_size": records,
         "local_steps": 1,
         "rounds": made.rounds,
-        "participants": participants,
+        "participants": config.participants,
         "participations": participations,
         "clip_norm": clipped,
         "inverse_step": gamma,
@@ -74,13 +64,11 @@ def proposed_plan(
     }
 
 
-def plan_of(config: Config) -> dict[str, Any]:
+def plan_of(config: Config, cells: Cells) -> dict[str, Any]:
     """What a run would do, from how many records each client holds and from settings; no cell is looked at."""
-    cells = SOURCES[config.data.name].read(config.data.source)
     settled = settle(config, cells)
-    cells = encoded(settled, cells)
     holdings = deal(settled, measured_on(settled, cells.train, cells.test)[0]).holdings
-    width = len(cells.schema.columns) + (config.data.bias != 0)
+    width = len(schema_for(settled, cells.schema, len(cells.train)).columns) + (config.data.bias != 0)
     agreed = agree(settled, holdings, width, cells.schema.target)
     made, plan = agreed.made, agreed.plan
     inverse_step = getattr(agreed.algorithm, "inverse_step", None)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from fedspd.algorithms import METHODS, label
 from fedspd.assemble.agreement.planning import plan_of
 from fedspd.config import Config, load
+from fedspd.data import SOURCES
 from fedspd.errors import InputError
 from fedspd.studies.lineup import (
     BY_RULE,
@@ -146,7 +147,7 @@ def only_possible(chosen: Sequence[Cell]) -> tuple[list[Cell], list[Refused]]:
 
 def _refusal(config: Config) -> str | None:
     try:
-        plan_of(config)
+        plan_of(config, SOURCES[config.data.name].read(config.data.source))
     except InputError as error:
         return str(error)
     return None
