@@ -56,6 +56,8 @@ class Public:
     budget: str  # whether epsilon is of the whole run, "total", or of a "round"
     graphs: np.random.Generator  # draws the graph of clients, where there is one
     plan: PublishedPlan | None = None  # of a method as published, or without privacy
+    on_sums: bool = False  # a cohort stands in a client's place, and only its sum is seen
+    spread: float = 1.0  # noise in a release over what its claim counts on
 
     @property
     def declared_norm(self) -> float:
@@ -120,6 +122,8 @@ class Method:
         needs: of a run.
         compared: settings by "section.key" with which it stands on the leaderboard.
         deploys: whether it may run between real sites.
+        on_sums: whether a round is one Gaussian release of a gradient at the server's weights, so that a cohort's
+            sum can be released in place of every member's gradient.
     """
 
     name: str
@@ -134,6 +138,7 @@ class Method:
     needs: Needs = Needs()
     compared: Mapping[str, Any] = field(default_factory=dict)
     deploys: bool = False
+    on_sums: bool = False
 
     @property
     def keys(self) -> frozenset[str]:

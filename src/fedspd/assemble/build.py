@@ -11,6 +11,7 @@ from typing import Any
 from fedspd.algorithms import Made
 from fedspd.algorithms.base import FlipsLabels
 from fedspd.assemble.agreement import Agreed, agree
+from fedspd.assemble.cohorts import asked, cohorts_of, pooled
 from fedspd.assemble.deal import deal, measured_on
 from fedspd.assemble.encoding import encoded
 from fedspd.assemble.engines import check_engine
@@ -21,6 +22,7 @@ from fedspd.config import Config
 from fedspd.data import (
     SOURCES,
     Cells,
+    Holdings,
     Recipe,
     Shards,
     Table,
@@ -31,6 +33,7 @@ from fedspd.data import (
     recipe_as_published,
 )
 from fedspd.engine import Simulation, check_run, stream
+from fedspd.engine.arrivals import Members
 from fedspd.engine.release import flip_labels
 from fedspd.errors import InputError
 from fedspd.privacy import ProvedPlan, PublishedPlan
@@ -46,6 +49,7 @@ class Experiment:
     plan: PublishedPlan | ProvedPlan
     made: Made
     recipe: Recipe
+    holdings: Holdings  # of the clients
     gate: LedgerGate | None = None
 
 
@@ -104,7 +108,8 @@ def _published(config: Config, cells: Cells) -> Experiment:
     shards = deal(config, train)
     agreed = agree(config, shards.holdings, len(train.columns), train.predicted)
     recipe = recipe_as_published(cells, data.scaling, data.bias, data.row_norm)  # pyright: ignore[reportArgumentType]
-    return Experiment(config, _simulation(config, agreed, shards, test), agreed.plan, agreed.made, recipe)
+    simulation = _simulation(config, agreed, shards, test)
+    return Experiment(config, simulation, agreed.plan, agreed.made, recipe, shards.holdings)
 
 
 def _proved(
@@ -118,23 +123,28 @@ def _proved(
     declared = declare(cells)
     train, test = measured_on(config, declared.train, declared.test)
     dealt, width = deal(config, train), len(train.columns) + (config.data.bias != 0)
-    agreed = agree(config, dealt.holdings, width, train.predicted)
+    cohorts = cohorts_of(config)
+    units = pooled(dealt, cohorts)
+    agreed = agree(config, units.holdings, width, train.predicted)
     run, batch_size = config.run, config.algorithm.work.batch_size
     check_bias(config.data.bias, config.data.row_norm or 0.0)
-    check_run(dealt.holdings, width, agreed.algorithm, agreed.plan, batch_size, config.participants, run.most_stale)
+    check_run(units.holdings, width, agreed.algorithm, agreed.plan, batch_size, asked(config), run.most_stale)
     own = (cells.schema.client or "file", own_clients(train)) if config.partition.kind == "own" else None
     gate = None
     if open_ledger is not None:
-        gate = open_gate(open_ledger(), agreed.plan, config, dealt, own, ledger_epsilon)
-    shards, test, mean, deviation = scaled_by_release(config, declared, dealt, test, agreed.plan, gate, known)
+        gate = open_gate(open_ledger(), agreed.plan, config, dealt, own, ledger_epsilon, cohorts)
+    shards, test, mean, deviation = scaled_by_release(config, declared, units, test, agreed.plan, gate, known)
     if isinstance(agreed.algorithm, FlipsLabels):
         shards = flip_labels(shards, agreed.algorithm.flip_chance, stream(config.seed, "labels"))
-    simulation = _simulation(config, agreed, shards, test)
+    members = None if cohorts is None else cohorts.behind(dealt.holdings, config.run.absence)
+    simulation = _simulation(config, agreed, shards, test, members)
     recipe = Recipe(cells.schema, "unit", mean, deviation, config.data.bias, config.data.row_norm)
-    return Experiment(config, simulation, agreed.plan, agreed.made, recipe, gate)
+    return Experiment(config, simulation, agreed.plan, agreed.made, recipe, dealt.holdings, gate)
 
 
-def _simulation(config: Config, agreed: Agreed[Any], shards: Shards, test: Table | None) -> Simulation:
+def _simulation(
+    config: Config, agreed: Agreed[Any], shards: Shards, test: Table | None, members: Members | None = None
+) -> Simulation:
     run, metrics = config.run, config.metrics
     everybody = config.algorithm.method.needs.everybody
     return Simulation(
@@ -143,13 +153,14 @@ def _simulation(config: Config, agreed: Agreed[Any], shards: Shards, test: Table
         algorithm=agreed.algorithm,
         plan=agreed.plan,
         batch_size=config.algorithm.work.batch_size,
-        participants=config.participants,
+        participants=asked(config),
         rounds=agreed.rounds,
         seed=config.seed,
         objective_every=metrics.objective_every,
         spent_every_round=metrics.spent_every_round,
         lagrangian=metrics.lagrangian,
-        min_participants=config.partition.clients if everybody else run.min_participants,
+        min_participants=asked(config) if everybody else run.min_participants,
         same_participants=run.selection == "fixed",
         most_stale=run.most_stale,
+        members=members,
     )

@@ -5,6 +5,7 @@ from math import ceil, inf, sqrt
 
 from fedspd.algorithms.parts.rules import PARTICIPATIONS, multiplier_for, noise_per_path, rounds_for
 from fedspd.assemble.agreement.common import averaged_clients, client_objective
+from fedspd.assemble.cohorts import cohorts_of
 from fedspd.config import Config
 from fedspd.data import Cells, Schema
 from fedspd.data.encoding import encoding_for
@@ -54,10 +55,12 @@ def noise_per_coordinate(config: Config, records: int, target: Target, features:
         target: what is predicted.
         features: as they are declared; what spherical noise puts on each depends on their number.
     """
-    held = records / config.partition.clients
+    held = records / (config.cohorts or config.partition.clients)
     objective, work = client_objective(config, held, target), config.algorithm.work
     bound = objective.gradient_bound(config.data.row_norm or 1.0)
     multiplier = _multiplier(config, max(int(held), 1), features * objective.loss.outputs)
+    cohorts = cohorts_of(config)
+    multiplier *= 1.0 if cohorts is None else cohorts.spread
     return noise_per_path(bound, multiplier, min(work.batch_size or held, held), averaged_clients(config))
 
 

@@ -8,6 +8,7 @@ from fedspd.engine import Outcome, Simulation
 from fedspd.engine.jax_engine.inputs import check_sampling
 from fedspd.engine.jax_engine.session import installed, require
 from fedspd.engine.spending import Gate
+from fedspd.errors import InputError
 from fedspd.privacy import POISSON
 
 ROUND_SECONDS = 1e-3  # of NumPy per round, whatever its size: benchmarks/limit.py, K 20
@@ -24,6 +25,11 @@ def check_engine(config: Config) -> None:
         require()
         if work.batch_size is not None:
             check_sampling(work.sampling)
+        if config.run.absence:
+            raise InputError(
+                f"members that stay away are simulated by the NumPy engine, got run.absence = {config.run.absence:g} "
+                "with run.engine = jax; run it with --engine numpy."
+            )
 
 
 def pick_engine(config: Config, simulation: Simulation, runs: int, charged: bool) -> str:
@@ -37,7 +43,7 @@ def pick_engine(config: Config, simulation: Simulation, runs: int, charged: bool
     """
     if config.run.engine != "auto":
         return config.run.engine
-    if not installed() or charged or simulation.plan.sampling == POISSON:
+    if not installed() or charged or simulation.plan.sampling == POISSON or config.run.absence:
         return "numpy"
     if any(Path(device).exists() for device in ACCELERATORS):
         return "jax"

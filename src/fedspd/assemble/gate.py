@@ -1,10 +1,12 @@
 """A durable ledger between a simulation and its releases."""
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
+from fedspd.assemble.cohorts import Cohorts
 from fedspd.config import Config
 from fedspd.data import Shards
 from fedspd.errors import InputError
@@ -23,13 +25,15 @@ class LedgerGate:
     plan: ProvedPlan
     run: str
     method: str
-    names: tuple[str, ...]
+    names: tuple[tuple[str, ...], ...]  # of the client in each place, or of the members of the cohort there
 
     def charge(self, round: int, clients: np.ndarray) -> np.ndarray:
-        """Charge each client its own event; durable on return."""
+        """Charge each client its own event, or all members of a cohort theirs, or none of them; durable on return."""
         events = self._events(round, clients)
-        granted = set(self.ledger.charge(self.run, round, self.method if round else "moments", events).granted)
-        return np.array([name in granted for name in events], dtype=bool)
+        if len(events) > len(clients):
+            events = self._events(round, clients[self._all_in(clients, self.ledger.affordable(events))])
+        granted = self.ledger.charge(self.run, round, self.method if round else "moments", events).granted
+        return self._all_in(clients, granted)
 
     def charge_all(self, round: int) -> bool:
         """Charge every client, or none if one of them has no budget for it."""
@@ -37,11 +41,15 @@ class LedgerGate:
         events = self._events(round, everyone)
         return len(self.ledger.affordable(events)) == len(events) and bool(self.charge(round, everyone).all())
 
-    def _events(self, round: int, clients: np.ndarray) -> dict[str, Event]:
-        return {self.names[client]: self._event(round, client) for client in clients.tolist()}
+    def _all_in(self, places: np.ndarray, names: Iterable[str]) -> np.ndarray:
+        known = set(names)
+        return np.array([known.issuperset(self.names[place]) for place in places.tolist()], dtype=bool)
 
-    def _event(self, round: int, client: int) -> Event:
-        group = self.plan.groups[self.plan.group[client]]
+    def _events(self, round: int, places: np.ndarray) -> dict[str, Event]:
+        return {name: self._event(round, place) for place in places.tolist() for name in self.names[place]}
+
+    def _event(self, round: int, place: int) -> Event:
+        group = self.plan.groups[self.plan.group[place]]
         return group.event if round or group.moments is None else group.moments
 
 
@@ -52,6 +60,7 @@ def open_gate(
     shards: Shards,
     own: tuple[str, tuple[str, ...]] | None = None,
     epsilon: float | None = None,
+    cohorts: Cohorts | None = None,
 ) -> LedgerGate:
     """Enter every client with its budget and its plan.
 
@@ -63,6 +72,7 @@ def open_gate(
         own: where the table brings clients of its own, what it tells them apart by, and their names. Whatever
             part of its records such a client trains on, it is charged for all of them.
         epsilon: what a client may spend in all its runs on this ledger; None: what the plan spends.
+        cohorts: which stand in the clients' places of the plan; None: each client in its own.
     """
     deal = _deal(config, shards) if own is None else f"own {own[0].replace('@', '%40')}"
     run = _run_name(config)
@@ -74,14 +84,17 @@ def open_gate(
             f"clients must be called as in the earlier runs on this ledger, got none of its {len(ledger.accounts)}: "
             "records under another name could spend two budgets; use the names of before, or name a new ledger."
         )
-    budgets = {
-        name: Budget(budget if epsilon is None else epsilon, plan.delta, plan.relation)  # pyright: ignore[reportArgumentType]
-        for name, budget in zip(names, plan.budgets.tolist(), strict=True)
-    }
-    most = plan.most_participations.tolist()
-    plans = {name: plan.history(int(plan.group[i]), most[i]) for i, name in enumerate(names)}
+    places = tuple((name,) for name in names)
+    if cohorts is not None:
+        places = tuple(tuple(names[client] for client in each.tolist()) for each in cohorts.members)
+    budgets, plans, most = {}, {}, plan.most_participations.tolist()
+    for place, (members, budget) in enumerate(zip(places, plan.budgets.tolist(), strict=True)):
+        total, alone = budget if epsilon is None else epsilon, config.privacy.epsilon_alone
+        allowed = Budget(total, plan.delta, plan.relation, alone)  # pyright: ignore[reportArgumentType]
+        budgets |= dict.fromkeys(members, allowed)
+        plans |= dict.fromkeys(members, plan.history(int(plan.group[place]), most[place]))
     ledger.enter(budgets, plans)
-    return LedgerGate(ledger, plan, run, config.algorithm.name, names)
+    return LedgerGate(ledger, plan, run, config.algorithm.name, places)
 
 
 def _check_unused(ledger: Ledger, run: str, deal: str, config: Config) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from fedspd.algorithms import METHODS, Algorithm, label
 from fedspd.algorithms.base import PerturbsObjective
+from fedspd.algorithms.parts.spd_on_sums import SPDOnSums
 from fedspd.assemble.build import Experiment
 from fedspd.engine import Outcome
 from fedspd.engine.measures import measures_on, optimum_measures
@@ -52,12 +53,12 @@ def summarize(
         rounds=len(outcome.models),
         rounds_planned=simulation.rounds,
         stopped=_stopped(experiment, outcome),
-        clients=shards.clients,
-        participants=simulation.participants,
+        clients=experiment.holdings.clients,
+        participants=experiment.config.participants,
         participations_max=int(outcome.participations.max()),
         uploads=int(history["participants"].sum()),
-        records_min=int(shards.sizes.min()),
-        records_max=int(shards.sizes.max()),
+        records_min=int(experiment.holdings.sizes.min()),
+        records_max=int(experiment.holdings.sizes.max()),
         dimension=columns * outputs,
         penalty=algorithm.penalty,
         inverse_step=history.last("inverse_step"),
@@ -81,6 +82,8 @@ def summarize(
 
 def reply_size(algorithm: Algorithm, columns: int, outputs: int) -> int:
     """Numbers that a client uploads in a round."""
+    if isinstance(algorithm, SPDOnSums):
+        return columns * outputs  # a gradient; the reply is the server's own
     return algorithm.start(np.zeros((1, columns, outputs)))[2].size
 
 
@@ -115,8 +118,25 @@ def stated_privacy(
         "epsilon_spent_mean": history.last("epsilon_mean"),
     }
     if isinstance(plan, ProvedPlan):
-        return common | _proved(plan)
+        return common | _proved(plan) | _trust(plan)
     return common | _published(name, plan, records, participations)
+
+
+def _trust(plan: ProvedPlan) -> dict[str, Any]:
+    """What the server sees, and what the claim rests on where that is sums only."""
+    sharing = plan.draws.sharing
+    if sharing is None:
+        return {}
+    return {
+        "trust": "secure-sums",
+        "adversary": "the server, honest or not, with at most the stated number of a cohort's members and everybody "
+        "outside it",
+        "cohorts": len(plan.group),
+        "members": sharing.members,
+        "threshold": sharing.threshold,
+        "colluders": sharing.colluders,
+        "epsilon_alone": plan.epsilon_alone,
+    }
 
 
 def _proved(plan: ProvedPlan) -> dict[str, Any]:

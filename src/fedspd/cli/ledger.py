@@ -91,6 +91,8 @@ def show(
         return
     out.print(_statements(statements))
     out.print("\nSpent: all events recomposed. Guaranteed, however the rounds were chosen: the budget.")
+    if any(statement.epsilon_alone is not None for statement in statements):
+        out.print("Alone: what the same events cost if server and all other members of the cohort collude.")
     if any(statement.reserved_delta for statement in statements):
         out.print(
             "Reserved: the part of delta that is kept for the plan the client was entered with. What departs from the "
@@ -127,5 +129,10 @@ def _statements(statements: Sequence["Statement"]) -> Table:
         rule = (one.rule or "nothing") if one.charged else ""
         if one.reserved_delta:
             budget += f"\nreserved {reported(one.reserved_delta, up=True):g}"
-        table.add_row(one.client, budget, rounded(one.epsilon, up=True), rule, "\n".join(charged), "\n".join(fits))
+        if one.budget.epsilon_alone is not None:
+            budget += f"\nalone {one.budget.epsilon_alone:g}"
+        spent = rounded(one.epsilon, up=True)
+        if one.epsilon_alone is not None:
+            spent += f"\nalone {rounded(one.epsilon_alone, up=True)}"
+        table.add_row(one.client, budget, spent, rule, "\n".join(charged), "\n".join(fits))
     return table

@@ -27,6 +27,8 @@ Examples:
 
 - `fedspd plan --schema schema.toml --clients 5 --records 6500 --epsilon 1 --write-schema chosen.toml`
 
+- `fedspd plan --clients 100 --records 325 --participants 100 --trust secure-sums --set privacy.threshold=80`
+
 - `fedspd plan --epsilon 0.1 --clients 1000 --records 50 --participants 100 --json`
 """
 
@@ -45,6 +47,7 @@ def plan(
     client: tables.ClientColumn = None,
     epsilon: Annotated[float, typer.Option(help="total budget of every record")] = 1.0,
     delta: Annotated[float, typer.Option(help="failure probability")] = 1e-5,
+    trust: tables.Trust = None,
     participants: Annotated[int | None, typer.Option(help="clients per round; default: a fifth")] = None,
     rounds: Annotated[int | None, typer.Option(help="communication rounds; default: by rule")] = None,
     rounds_at_most: Annotated[int | None, typer.Option(help="most rounds that the rule may choose")] = None,
@@ -55,14 +58,19 @@ def plan(
     write_schema: Annotated[
         Path | None, typer.Option(help="write the schema here with the chosen encoding, such as for real sites")
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="plan with this setting; repeatable"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
     """Propose batch size, local steps, rounds, step sizes and noise for a budget, without looking at any record."""
     from fedspd.results import to_json
 
-    asked = tables.Asked(data, schema, target, client, clients, epsilon=epsilon, delta=delta)
+    asked = tables.Asked(data, schema, target, client, clients, epsilon=epsilon, delta=delta, trust=trust)
     wanted: dict[str, Any] = {"run.rounds": rounds, "run.participants": participants, "problem.clip_norm": clip_norm}
     wanted |= {"data.moments_share": moments_share} if moments_share else {"data.scaling": "min-max"}
+    wanted |= dict(config.parse_override(text) for text in settings or [])
     wanted |= {} if rounds_at_most is None else {"run.rounds_at_most": rounds_at_most}
     proposed, expected = _of_counts(asked, wanted, records) if data is None else _of_data(asked, wanted, records)
     if write_schema is not None:

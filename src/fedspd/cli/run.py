@@ -32,6 +32,8 @@ Examples:
 
 - `fedspd run --data digits --clients 10 --rounds-at-most 50`
 
+- `fedspd run --trust secure-sums --set run.participants=100`
+
 - `fedspd run --ledger mine.sqlite --set privacy.epsilon=3`
 
 - `fedspd run published --set privacy.epsilon=3 --set run.participants=50`
@@ -64,6 +66,7 @@ def run(
     test_share: tables.TestShare = None,
     epsilon: tables.Epsilon = None,
     delta: tables.Delta = None,
+    trust: tables.Trust = None,
     rounds_at_most: Annotated[
         int | None, typer.Option(help="most rounds that the rule may choose; short for --set run.rounds_at_most=...")
     ] = None,
@@ -95,7 +98,7 @@ def run(
 
     if ledger is None and ledger_epsilon is not None:
         raise InputError("--ledger-epsilon belongs to a ledger, got it without one; add --ledger or leave it out.")
-    asked = tables.Asked(data, schema, target, client, clients, test, test_share, epsilon, delta)
+    asked = tables.Asked(data, schema, target, client, clients, test, test_share, epsilon, delta, trust)
     overrides = tables.settings_of(asked) | dict(configuration.parse_override(text) for text in settings or [])
     overrides |= {} if engine is None else {"run.engine": engine}
     overrides |= {} if rounds_at_most is None else {"run.rounds_at_most": rounds_at_most}

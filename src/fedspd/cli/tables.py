@@ -23,6 +23,10 @@ TestShare = Annotated[
     float | None, typer.Option("--test-share", help="measure models on this share of each client's records instead")
 ]
 Epsilon = Annotated[float | None, typer.Option("--epsilon", help="total budget of every record")]
+Trust = Annotated[
+    str | None,
+    typer.Option("--trust", help="each-upload or secure-sums, see docs/how-to/trust.md; short for privacy.trust"),
+]
 Delta = Annotated[float | None, typer.Option("--delta", help="failure probability")]
 
 
@@ -38,11 +42,17 @@ class Asked(NamedTuple):
     test_share: float | None = None
     epsilon: float | None = None
     delta: float | None = None
+    trust: str | None = None
 
 
 def settings_of(asked: Asked) -> dict[str, Any]:
     """The settings that the options stand for."""
-    general = {"privacy.epsilon": asked.epsilon, "privacy.delta": asked.delta, "partition.clients": asked.clients}
+    general = {
+        "privacy.epsilon": asked.epsilon,
+        "privacy.delta": asked.delta,
+        "privacy.trust": asked.trust,
+        "partition.clients": asked.clients,
+    }
     settings = {name: value for name, value in general.items() if value is not None}
     if asked.data is None:
         _refuse(asked, "needs --data", "name your table with it")

@@ -27,6 +27,8 @@ _ROUNDS: Condition = (lambda c: not c.algorithm.method.needs.one_round, "a metho
 _GIVEN_BOUND: Condition = (lambda c: not c.algorithm.method.needs.own_bound, "a method that clips to a given bound")
 _BUDGET: Condition = (lambda c: c.privacy.noise_multiplier is None, "that privacy.noise_multiplier is left out")
 _NOISY: Condition = (lambda c: c.data.scaling == "noisy-moments", "data.scaling = noisy-moments")
+_SUMS: Condition = (lambda c: c.privacy.trust == "secure-sums", "privacy.trust = secure-sums")
+_APART: Condition = (lambda c: c.privacy.trust == "each-upload", "privacy.trust = each-upload")
 _REGULARIZED: Condition = (lambda c: c.problem.regularizer != "none", "a problem.regularizer other than none")
 NEEDED: dict[str, tuple[Condition, ...]] = {
     "partition.clients": ((lambda c: c.partition.kind != "own", "a partition.kind other than own"),),
@@ -49,12 +51,18 @@ NEEDED: dict[str, tuple[Condition, ...]] = {
     ),
     "privacy.noise_multiplier": (_PROVED,),
     "privacy.accountant": (_PROVED,),
+    "privacy.trust": (_PROVED,),
+    "privacy.cohorts": (_SUMS,),
+    "privacy.threshold": (_SUMS,),
+    "privacy.colluders": (_SUMS,),
+    "privacy.epsilon_alone": (_SUMS, _BUDGET),
     "run.rounds_at_most": (_PROVED, _ROUNDS, (lambda c: c.run.rounds is None, "that run.rounds is left out")),
     "run.selection": (_SOME, (lambda c: c.run.most_stale is None, "that run.most_stale is left out")),
     "run.most_stale": (_SOME,),
     "run.most_participations": (_PROVED, _ROUNDS),
+    "run.absence": (_SUMS,),
     "run.average_last": (_ROUNDS,),
-    "run.min_participants": (_PROVED, _SOME, _ROUNDS),
+    "run.min_participants": (_PROVED, _SOME, _ROUNDS, _APART),
     "metrics.spent_every_round": (_CLAIMS, _ROUNDS),
 }
 """What a setting needs of the others so that it is read. Those of a method say so themselves."""

@@ -156,6 +156,26 @@ class Privacy:
         None, "noise over sensitivity, instead of a budget; epsilon becomes what it costs", above=0
     )
     accountant: str = setting("pld", "pld: tight; rdp: Renyi, looser", choices=("pld", "rdp"))
+    trust: str = setting(
+        "each-upload",
+        "what the server may see; each-upload: every upload carries all of its noise; secure-sums: sums of cohorts, "
+        "whose members share the noise",
+        choices=("each-upload", "secure-sums"),
+    )
+    cohorts: int | None = setting(
+        None, "secure-sums: into how many the clients are dealt; absent: one takes part in a round", at_least=1
+    )
+    threshold: int | None = setting(
+        None, "secure-sums: members that any sum holds; absent: four fifths of a cohort", at_least=1
+    )
+    colluders: int | None = setting(
+        None, "secure-sums: members that may tell their noise; absent: all but two thirds of a cohort", at_least=0
+    )
+    epsilon_alone: float | None = setting(
+        None,
+        "secure-sums: most privacy loss if everybody else colludes, kept by more noise; absent: any",
+        at_least=1e-6,
+    )
 
 
 @dataclass(frozen=True)
@@ -173,6 +193,9 @@ class Run:
     )
     most_participations: int | None = setting(
         None, "rounds a client may take part in; absent: as many as all rounds need", at_least=1
+    )
+    absence: float = setting(
+        0.0, "secure-sums: chance that a member's part of a sum does not arrive, simulated", at_least=0, below=1
     )
     min_participants: int = setting(1, "the run ends when fewer clients have budget left", at_least=1)
     average_last: int | None = setting(
@@ -219,6 +242,13 @@ class Config:
     def participants(self) -> int:
         """K."""
         return self.partition.clients if self.run.participants is None else self.run.participants
+
+    @property
+    def cohorts(self) -> int | None:
+        """Into how many cohorts the clients are dealt; None where every upload is its client's own."""
+        if self.privacy.trust == "each-upload":
+            return None
+        return self.privacy.cohorts or max(1, self.partition.clients // self.participants)
 
     @property
     def seed(self) -> int:

@@ -9,7 +9,9 @@ from zlib import crc32
 
 import numpy as np
 
-Stream = Literal["partition", "topology", "participation", "labels", "records", "noise", "moments"]
+Stream = Literal[
+    "partition", "topology", "cohorts", "participation", "arrivals", "labels", "records", "noise", "moments"
+]  # fmt: skip
 
 NOBODY = -1
 """Stands where a batch is shorter than the longest one in its stack."""

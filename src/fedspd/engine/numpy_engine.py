@@ -8,6 +8,7 @@ import numpy as np
 
 from fedspd.algorithms.base import draws_shape
 from fedspd.engine import draws
+from fedspd.engine.arrivals import Arrived, arrive
 from fedspd.engine.batches import draw_records, gather_batches, trimmed
 from fedspd.engine.client_tables import converted, gather, heard, joined, scatter, writable
 from fedspd.engine.diagnostics import Lagrangian
@@ -66,17 +67,21 @@ def _simulate(
     played: list[RoundPlan] = []
     models, rows = [], []
     for turn in plan_rounds(simulation, spending):
-        round, chosen = turn.round, turn.chosen
+        round, arrived = turn.round, arrive(simulation, turn)
+        chosen = arrived.chosen
         told = algorithm.broadcast(server, round)
-        scale = plan.noise_scale(chosen, algorithm.sensitivity(round, simulation.batch_sizes(chosen)))
-        result = _play(simulation, turn, converted(told, kind), clients, drawn(round, chosen), scale, each)
-        server = algorithm.merge(server, told, result.replies, replies[chosen], np.ones(len(chosen)))
-        scatter(clients, chosen, result.client)
-        scatter(replies, chosen, result.replies)
+        scale = plan.noise_scale(chosen, algorithm.sensitivity(round, arrived.divisors)) * arrived.louder
+        clipped = np.zeros(1)
+        if len(chosen):
+            result = _play(simulation, turn, arrived, converted(told, kind), clients, drawn(round, chosen), scale, each)
+            server = algorithm.merge(server, told, result.replies, replies[chosen], np.ones(len(chosen)))
+            scatter(clients, chosen, result.client)
+            scatter(replies, chosen, result.replies)
+            clipped = result.clipped
         models.append(np.asarray(algorithm.model(server)))
         if lagrangian is not None:
-            lagrangian.update(chosen, algorithm.local_point(result.client), models[-1], len(models))
-        rows.append((float(told.inverse_step), float(np.mean(scale)), float(np.mean(result.clipped))))
+            lagrangian.update(chosen, algorithm.local_point(gather(clients, chosen)), models[-1], len(models))
+        rows.append((float(told.inverse_step), float(np.mean(scale)) if len(chosen) else 0.0, float(np.mean(clipped))))
         played.append(turn)
         on_round()
     trace = Trace(np.array(models), *np.array(rows).reshape(-1, 3).T)
@@ -90,18 +95,25 @@ def _follow(simulation: Simulation, clients: Any, each: ParallelMap) -> Lagrangi
 
 
 def _play(
-    simulation: Simulation, turn: RoundPlan, told: Any, clients: Any, drawn: Draws, scale: Any, each: ParallelMap
+    simulation: Simulation,
+    turn: RoundPlan,
+    arrived: Arrived,
+    told: Any,
+    clients: Any,
+    drawn: Draws,
+    scale: Any,
+    each: ParallelMap,
 ) -> Played:
     """One round of the participants; many of them, or ones of unequal size, are split into parts over the cores."""
-    kind, chosen, algorithm = simulation.shards.features.dtype, turn.chosen, simulation.algorithm
+    kind, chosen, algorithm = simulation.shards.features.dtype, arrived.chosen, simulation.algorithm
     free = play_free(algorithm, told, gather(clients, chosen)) if turn.free else None
     if free is not None:
         return free
+    records = arrived.of(drawn.records)
     scales = np.broadcast_to(np.asarray(scale, kind).reshape(-1, 1, 1), (len(chosen), 1, 1))
 
     def part(rows: Any) -> Played:
-        sizes = simulation.batch_sizes(chosen[rows])
-        batches = gather_batches(simulation.shards, chosen[rows], trimmed(drawn.records[rows]), sizes)
+        batches = gather_batches(simulation.shards, chosen[rows], trimmed(records[rows]), arrived.divisors[rows])
         states = gather(clients, chosen[rows])
 
         def perturb(query: Query | Argmin, draws: np.ndarray) -> Release:

@@ -60,7 +60,7 @@ def outcome_of(
     history = History(
         {name: np.array([getattr(turn, name) for turn in played]) for name in RoundPlan._fields if name in COLUMNS}
         | {
-            "participants": np.array([len(turn.chosen) for turn in played]),
+            "participants": np.array([_clients(simulation, turn) for turn in played]),
             "weights_norm": np.linalg.norm(models, axis=(1, 2)),
             "inverse_step": trace.inverse_step,
             "noise_scale": trace.noise_scale,
@@ -74,3 +74,8 @@ def outcome_of(
         }
     )
     return Outcome(models, history, lagrangian, spending.participations)
+
+
+def _clients(simulation: Simulation, turn: RoundPlan) -> int:
+    """That took part in a round: where cohorts did, their members."""
+    return len(turn.chosen) if simulation.members is None else int(simulation.members.counts[turn.chosen].sum())

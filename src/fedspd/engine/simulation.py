@@ -8,6 +8,7 @@ from fedspd.algorithms import Algorithm
 from fedspd.algorithms.base import AveragesSteps, PerturbsObjective, SolvesExactly, TakesTurns
 from fedspd.algorithms.parts.rules import check_participants
 from fedspd.data import Holdings, Shards, Table
+from fedspd.engine.arrivals import Members
 from fedspd.engine.batches import check_batches, nominal_sizes
 from fedspd.engine.diagnostics import Lagrangian
 from fedspd.errors import InputError
@@ -36,6 +37,7 @@ class Simulation:
     min_participants: int = 1  # the run ends when fewer clients have budget left
     same_participants: bool = False  # the clients of round 1 take part in all rounds, and nobody else
     most_stale: int | None = None  # every client takes part at least once in so many rounds
+    members: Members | None = None  # where cohorts stand in the clients' place
 
     def batch_sizes(self, clients: np.ndarray) -> np.ndarray:
         """What each client divides a batch's sum by."""

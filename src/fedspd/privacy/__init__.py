@@ -13,9 +13,11 @@ from fedspd.privacy.plans.base import (
     WITHOUT_REPLACEMENT,
     Plan,
 )
-from fedspd.privacy.plans.proved import ProvedPlan, RecordSampling, plan_proved
+from fedspd.privacy.plans.proved import ProvedPlan, plan_proved
 from fedspd.privacy.plans.published import PublishedPlan, plan_as_published
+from fedspd.privacy.plans.sampling import RecordSampling
 from fedspd.privacy.rounding import GradientSum, gradient_rounding, steps_rounding, sum_rounding
+from fedspd.privacy.shared_noise import SharedNoise
 
 __all__ = [
     "POISSON",
@@ -28,6 +30,7 @@ __all__ = [
     "ProvedPlan",
     "PublishedPlan",
     "RecordSampling",
+    "SharedNoise",
     "gradient_rounding",
     "plan_as_published",
     "plan_proved",

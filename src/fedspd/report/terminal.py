@@ -27,6 +27,7 @@ def privacy_statement(summary: Summary) -> str:
         f"{summary.sampling.replace('-', ' ')}; mechanism: {_noise(summary.mechanism)}; "
         f"adversary: {summary.adversary}; accountant: {summary.accountant}. "
     )
+    claim += _sums(summary)
     if summary.conversion:
         claim += f"Conversion: {summary.conversion}. "
     if summary.guarantee == "proved":
@@ -41,6 +42,17 @@ def privacy_statement(summary: Summary) -> str:
             f"{_at_most(summary.epsilon_spent_max)}; epsilon proved: none, since {summary.unproved_because} "
             "(docs/privacy.md). Do not rely on it for real records."
         )
+    )
+
+
+def _sums(summary: Summary) -> str:
+    """What the claim rests on where members of a cohort share their noise, and what holds without it."""
+    if summary.trust == "each-upload":
+        return ""
+    return (
+        f"It holds if at most {summary.colluders} of the {summary.members} members of a record's cohort collude and "
+        f"the cryptography of secure sums does; any sum holds at least {summary.threshold} members. Without these "
+        f"assumptions, by a client's own noise alone: ({_at_most(summary.epsilon_alone)}, {summary.delta:g}). "
     )
 
 

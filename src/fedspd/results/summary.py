@@ -179,6 +179,19 @@ class Summary:
     test_records: int | None = field(default=None, metadata=_run(
         "records that models were measured on, without noise: the guarantee does not cover them", "records"
     ))  # fmt: skip
+    trust: str = field(default="each-upload", metadata=_privacy(
+        "what the server sees: each-upload, or secure-sums of cohorts, whose members share the noise"
+    ))  # fmt: skip
+    cohorts: int | None = field(default=None, metadata=_privacy("secure-sums: into which the clients are dealt"))
+    members: int | None = field(default=None, metadata=_privacy("secure-sums: clients in the largest cohort, n"))
+    threshold: int | None = field(default=None, metadata=_privacy("secure-sums: members that any sum holds, t"))
+    colluders: int | None = field(default=None, metadata=_privacy(
+        "secure-sums: members of a cohort that may tell what they know, c; with more of them epsilon does not hold"
+    ))  # fmt: skip
+    epsilon_alone: Number = field(default=None, metadata=_epsilon(
+        "secure-sums: what holds without any assumption on server, other members and cryptography; null where "
+        "epsilon holds so"
+    ))  # fmt: skip
     run: str | None = field(default=None, metadata=_run("name of a run between real sites; left out of a simulation's"))
 
     def __getitem__(self, name: str) -> Any:

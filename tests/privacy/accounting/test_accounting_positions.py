@@ -10,7 +10,7 @@ from fedspd.errors import InputError
 from fedspd.privacy import WHOLE_SHARD, RecordSampling, plan_proved
 from fedspd.privacy.accounting import FixedSize, Gaussian, calibrate, delta_at, from_dict, spent, to_dict
 from fedspd.privacy.accounting.events import relative_distances, step_chances
-from fedspd.privacy.plans.proved import sizes_that_matter
+from fedspd.privacy.plans.sampling import sizes_that_matter
 
 Points = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from fedspd.privacy import (
     plan_proved,
 )
 from fedspd.privacy.accounting import FixedSize, Gaussian, Laplace, Poisson, spent
-from fedspd.privacy.plans.proved import largest_batch
+from fedspd.privacy.plans.sampling import largest_batch
 
 SIZES = np.repeat([326, 325], [61, 39])
 

@@ -137,4 +137,5 @@ METHOD = Method(
     work=work,
     grid=HIGHER_OCTAVES,
     deploys=True,
+    on_sums=True,
 )

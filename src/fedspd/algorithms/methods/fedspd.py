@@ -26,7 +26,9 @@ from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.grids import HIGHER_OCTAVES
 from fedspd.algorithms.parts.momentum import ahead, moved, resting
 from fedspd.algorithms.parts.proximal import check_local_steps, proximal_steps
-from fedspd.algorithms.parts.rules import Wishes, gradient_steps
+from fedspd.algorithms.parts.rules import Steps, Wishes, gradient_steps
+from fedspd.algorithms.parts.spd_on_sums import SPDOnSums
+from fedspd.errors import InputError
 from fedspd.privacy.rounding import GradientSum, steps_rounding
 from fedspd.privacy.sensitivity import proximal_average
 from fedspd.problem import Objective
@@ -118,9 +120,9 @@ class FedSPD:
         return PrimalDual(client.weights, client.dual)
 
 
-def averaged_noise(sensitivity: float, noise_multiplier: float, clients: int) -> float:
+def averaged_noise(noise_scale: float, clients: int) -> float:
     """Deviation of the noise on the server's average of all uploads: y = 2 x̃ - ..., so twice that of the primal."""
-    return 2 * sensitivity * noise_multiplier / sqrt(clients)
+    return 2 * noise_scale / sqrt(clients)
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,8 @@ def make(public: Public, settings: Settings) -> Made:
     own = work(settings)
     wishes = Wishes(settings.inverse_step, settings.penalty, settings.step_scale, settings.penalty_share)
     steps = gradient_steps(public, own, wishes, primal_dual=True, averaged=True, momentum=settings.momentum)
+    if public.on_sums:
+        return Made(_on_sums(public, settings, steps), steps.rounds, steps.participations)
     algorithm = FedSPD(
         objective=public.objective,
         clients=public.clients,
@@ -163,6 +167,16 @@ def make(public: Public, settings: Settings) -> Made:
         share=public.share,
     )
     return Made(algorithm, steps.rounds, steps.participations, steps.max_batch)
+
+
+def _on_sums(public: Public, settings: Settings, steps: Steps) -> SPDOnSums:
+    if settings.local_steps > 1 or settings.start == "own":
+        raise InputError(
+            "secure sums need one local step from the server's weights, since a cohort's dual does not correct drift "
+            f"within it, got algorithm.local_steps = {settings.local_steps} and start = {settings.start}; leave them "
+            "out, or set privacy.trust = each-upload."
+        )
+    return SPDOnSums(public.bounded, steps.penalty, steps.inverse_step, steps.momentum, public.share)
 
 
 METHOD = Method(
@@ -184,4 +198,5 @@ METHOD = Method(
     work=work,
     grid=HIGHER_OCTAVES,
     deploys=True,
+    on_sums=True,
 )

@@ -124,4 +124,5 @@ METHOD = Method(
     settings=Settings,
     make=make,
     grid=scale_and("momentum", (0.0, 0.4, 0.8)),
+    on_sums=True,
 )

@@ -13,7 +13,7 @@ from fedspd.algorithms.parts.way import Pull, longest_step, momentum_for, path_l
 from fedspd.errors import InputError
 from fedspd.privacy import POISSON, WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling
 from fedspd.privacy.accounting import Gaussian, calibrate
-from fedspd.privacy.plans.proved import largest_batch
+from fedspd.privacy.plans.sampling import largest_batch
 
 PARTICIPATIONS = 5  # uploads per client when the rounds are left open, and each costs
 FEWEST_ROUNDS = 20  # when they are left open, and free
@@ -180,7 +180,7 @@ def _noise(public: Public, work: Work, reach: float, participations: int) -> flo
     records = public.holdings.records / public.holdings.clients
     multiplier = _multiplier(public, work, int(records), participations)
     batch = work.batch_size or records / work.local_steps
-    return noise_per_path(_bound(public), multiplier, batch, public.clients, reach)
+    return noise_per_path(_bound(public), public.spread * multiplier, batch, public.clients, reach)
 
 
 def _bound(public: Public) -> float:

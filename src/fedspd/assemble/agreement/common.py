@@ -6,6 +6,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from fedspd.algorithms import Algorithm, Made, Public
 from fedspd.algorithms.parts.rules import noise_per_path
 from fedspd.algorithms.parts.way import clip_norm
+from fedspd.assemble.cohorts import asked, cohorts_of
 from fedspd.assemble.deal import deal_seed
 from fedspd.config import Config
 from fedspd.data import Holdings
@@ -58,14 +59,14 @@ def public_numbers(
 ) -> Public:
     """What a method is made from."""
     check_needs(config)
-    privacy, run = config.privacy, config.run
+    privacy, run, cohorts = config.privacy, config.run, cohorts_of(config)
     return Public(
         objective=client_objective(config, holdings.records / holdings.clients, target),
         row_norm=config.data.row_norm,
         columns=columns,
         holdings=holdings,
         clients=averaged_clients(config),
-        participants=config.participants,
+        participants=asked(config),
         rounds=run.rounds,
         most_rounds=run.rounds_at_most,
         most_participations=run.most_participations,
@@ -74,6 +75,8 @@ def public_numbers(
         budget=privacy.budget,
         graphs=stream(deal_seed(config), "topology"),
         plan=plan,
+        on_sums=cohorts is not None,
+        spread=1.0 if cohorts is None else cohorts.spread,
     )
 
 
@@ -82,7 +85,7 @@ def client_objective(config: Config, held: float, target: Target) -> Objective:
 
     Args:
         config: with the number of clients.
-        held: records of a client, on average.
+        held: records of a client, or of a cohort, on average.
         target: what is predicted.
     """
     problem = config.problem
@@ -100,7 +103,9 @@ def _clip_norm(config: Config, held: float, loss: Loss) -> float:
     if privacy.budget != "total" or privacy.noise_multiplier is not None or privacy.epsilon == inf:
         return clip_norm(loss, inf, config.data.row_norm or 1.0)
     multiplier = calibrate(Gaussian, 1, privacy.epsilon, privacy.delta)
-    noise = noise_per_path(1.0, multiplier, held, averaged_clients(config))
+    cohorts = cohorts_of(config)
+    spread = 1.0 if cohorts is None else cohorts.spread
+    noise = noise_per_path(1.0, spread * multiplier, held, averaged_clients(config))
     return clip_norm(loss, noise, config.data.row_norm or 1.0)
 
 
@@ -117,5 +122,5 @@ def check_needs(config: Config) -> None:
 
 
 def averaged_clients(config: Config) -> int:
-    """How many clients a server that averages the latest uploads of all averages over."""
-    return config.participants if config.run.selection == "fixed" else config.partition.clients
+    """How many clients, or cohorts, a server that averages the latest uploads of all averages over."""
+    return asked(config) if config.run.selection == "fixed" else config.cohorts or config.partition.clients

@@ -6,14 +6,16 @@ from typing import Any
 import numpy as np
 
 from fedspd.algorithms.methods.fedspd import FedSPD, averaged_noise
+from fedspd.algorithms.parts.spd_on_sums import SPDOnSums
 from fedspd.assemble.agreement import agree
+from fedspd.assemble.cohorts import cohorts_of, pooled_holdings
 from fedspd.assemble.deal import deal, measured_on
 from fedspd.assemble.encoding import schema_for
 from fedspd.assemble.settled import settle
 from fedspd.config import Config
 from fedspd.data import Cells, Holdings
 from fedspd.errors import InputError
-from fedspd.privacy import WITHOUT_REPLACEMENT, ProvedPlan, paper, plan_as_published
+from fedspd.privacy import WITHOUT_REPLACEMENT, ProvedPlan, PublishedPlan, paper, plan_as_published
 from fedspd.privacy.accounting import Accountant, FixedSize, calibrate
 from fedspd.target import Classes
 
@@ -30,14 +32,15 @@ def proposed_plan(config: Config, records: int) -> dict[str, Any]:
     if records < 1:
         raise InputError(f"records must be at least 1, got {records}; correct them.")
     clients, epsilon, delta = config.partition.clients, config.privacy.epsilon, config.privacy.delta
-    holdings, target = Holdings(np.full(clients, records)), Classes("label", ("no", "yes"))
+    target, cohorts = Classes("label", ("no", "yes")), cohorts_of(config)
+    holdings = pooled_holdings(Holdings(np.full(clients, records), config.problem.counts), cohorts)  # pyright: ignore[reportArgumentType]
     made, plan = agree(config, holdings, 1, target)
     algorithm, participations = made.algorithm, made.participations
-    assert isinstance(algorithm, FedSPD), "the preset's method"
+    assert isinstance(algorithm, FedSPD | SPDOnSums), "the preset's method"
     assert participations is not None, "a proved method counts them"
-    sensitivity = float(algorithm.sensitivity(1, holdings.divisors).max())
-    noise = averaged_noise(sensitivity, float(plan.noise_multipliers[0]), clients)
     clipped, gamma, rho = algorithm.objective.clip_norm, algorithm.inverse_step, algorithm.penalty
+    scale = float(np.max(plan.noise_scale(np.arange(holdings.clients), algorithm.sensitivity(1, holdings.divisors))))
+    noise = averaged_noise(scale / (gamma + rho if cohorts else 1.0), holdings.clients)
     papers = papers_noise(epsilon, delta, clients, records, participations, clipped, gamma, rho)
     return {
         "batch_size": records,
@@ -54,6 +57,7 @@ def proposed_plan(config: Config, records: int) -> dict[str, Any]:
         "guarantee": plan.guarantee,
         "relation": plan.relation,
         "noise_multiplier": float(plan.noise_multipliers[0]),
+        **_told_trust(plan),
         "noise_on_the_average": noise,
         "papers_noise_on_the_average": papers,
         "times_less_noise": papers / noise,
@@ -67,7 +71,8 @@ def proposed_plan(config: Config, records: int) -> dict[str, Any]:
 def plan_of(config: Config, cells: Cells) -> dict[str, Any]:
     """What a run would do, from how many records each client holds and from settings; no cell is looked at."""
     settled = settle(config, cells)
-    holdings = deal(settled, measured_on(settled, cells.train, cells.test)[0]).holdings
+    dealt = deal(settled, measured_on(settled, cells.train, cells.test)[0]).holdings
+    holdings = pooled_holdings(dealt, cohorts_of(settled))
     width = len(schema_for(settled, cells.schema, len(cells.train)).columns) + (config.data.bias != 0)
     agreed = agree(settled, holdings, width, cells.schema.target)
     made, plan = agreed.made, agreed.plan
@@ -75,9 +80,9 @@ def plan_of(config: Config, cells: Cells) -> dict[str, Any]:
     most = plan.most_participations if isinstance(plan, ProvedPlan) else None
     return {
         "algorithm": config.algorithm.name,
-        "clients": holdings.clients,
-        "records_min": int(holdings.sizes.min()),
-        "records_max": int(holdings.sizes.max()),
+        "clients": dealt.clients,
+        "records_min": int(dealt.sizes.min()),
+        "records_max": int(dealt.sizes.max()),
         "features": width,
         "rounds": made.rounds,
         "participants": settled.participants,
@@ -91,6 +96,22 @@ def plan_of(config: Config, cells: Cells) -> dict[str, Any]:
         "guarantee": plan.guarantee,
         "relation": plan.relation,
         "noise_multiplier": float(np.max(getattr(plan, "noise_multipliers", getattr(plan, "noise_multiplier", 0.0)))),
+        **_told_trust(plan),
+    }
+
+
+def _told_trust(plan: ProvedPlan | PublishedPlan) -> dict[str, Any]:
+    """What the claim rests on where only sums are seen, and what holds without that."""
+    if not isinstance(plan, ProvedPlan) or plan.draws.sharing is None:
+        return {}
+    sharing = plan.draws.sharing
+    return {
+        "trust": "secure-sums",
+        "cohorts": len(plan.group),
+        "members": sharing.members,
+        "threshold": sharing.threshold,
+        "colluders": sharing.colluders,
+        "epsilon_alone": plan.epsilon_alone,
     }
 
 

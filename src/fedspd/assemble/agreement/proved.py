@@ -2,16 +2,19 @@
 
 from math import inf
 
+import numpy as np
+
 from fedspd.algorithms import Made, Work
 from fedspd.algorithms.base import AveragesSteps, PerturbsObjective, TakesTurns
 from fedspd.algorithms.parts.rules import multiplier_for
 from fedspd.assemble.agreement.common import Agreed, public_numbers
+from fedspd.assemble.cohorts import cohorts_of
 from fedspd.assemble.extensions import check_proof
 from fedspd.config import Config
 from fedspd.data import Holdings
 from fedspd.errors import InputError
-from fedspd.privacy import WHOLE_SHARD, ProvedPlan, RecordSampling, plan_proved
-from fedspd.privacy.plans.proved import sizes_that_matter
+from fedspd.privacy import WHOLE_SHARD, ProvedPlan, RecordSampling, SharedNoise, plan_proved
+from fedspd.privacy.plans.sampling import sizes_that_matter
 from fedspd.target import Target
 
 
@@ -21,17 +24,22 @@ def agree(config: Config, holdings: Holdings, columns: int, target: Target) -> A
     public = public_numbers(config, holdings, columns, target)
     made = config.algorithm.method.make(public, config.algorithm.settings)
     check_proof(config.algorithm.method, made.algorithm, public.declared_norm)
-    sampling = make_sampling(made, config.algorithm.work, public.dimension, holdings)
-    return Agreed(made, make_plan(config, holdings, sampling, made))
+    cohorts = cohorts_of(config)
+    sampling = make_sampling(made, config.algorithm.work, public.dimension, holdings, cohorts and cohorts.sharing)
+    return Agreed(made, make_plan(config, holdings, sampling, made, None if cohorts is None else cohorts.sizes))
 
 
-def make_sampling(made: Made, work: Work, dimension: int, holdings: Holdings) -> RecordSampling:
+def make_sampling(
+    made: Made, work: Work, dimension: int, holdings: Holdings, sharing: SharedNoise | None = None
+) -> RecordSampling:
     """How records are drawn, with what the accounting must know of the local steps and of the noise."""
     algorithm = made.algorithm
     # an average of local iterates counts early steps more than late ones
     contraction = algorithm.contraction if isinstance(algorithm, AveragesSteps) else 0.0
     if work.batch_size is not None:
-        return RecordSampling(work.sampling, work.batch_size, work.local_steps, contraction, made.max_batch)
+        return RecordSampling(
+            work.sampling, work.batch_size, work.local_steps, contraction, made.max_batch, sharing=sharing
+        )
     if isinstance(algorithm, PerturbsObjective):
         return RecordSampling(
             WHOLE_SHARD, law="laplace", jacobian=algorithm.jacobian(holdings.divisors), dimension=dimension,
@@ -40,10 +48,12 @@ def make_sampling(made: Made, work: Work, dimension: int, holdings: Holdings) ->
     if algorithm.law == "laplace":
         return RecordSampling(WHOLE_SHARD, law="laplace", dimension=dimension, directions=1)
     blocks = algorithm.blocks if isinstance(algorithm, TakesTurns) else 1
-    return RecordSampling(WHOLE_SHARD, None, work.local_steps, contraction, blocks=blocks)
+    return RecordSampling(WHOLE_SHARD, None, work.local_steps, contraction, blocks=blocks, sharing=sharing)
 
 
-def make_plan(config: Config, holdings: Holdings, sampling: RecordSampling, made: Made) -> ProvedPlan:
+def make_plan(
+    config: Config, holdings: Holdings, sampling: RecordSampling, made: Made, members: np.ndarray | None
+) -> ProvedPlan:
     """Noise for a total budget, or for one round's, of which the total is then what all rounds cost."""
     privacy, sizes = config.privacy, holdings.sizes
     multiplier = privacy.noise_multiplier
@@ -63,6 +73,8 @@ def make_plan(config: Config, holdings: Holdings, sampling: RecordSampling, made
         config.data.moments_share if config.data.scaling == "noisy-moments" else 0.0,
         multiplier,
         privacy.accountant,
+        members,
+        privacy.epsilon_alone,
     )
 
 

@@ -6,7 +6,18 @@ budget to a noise multiplier. Theorems, proofs and roundings: docs/accounting.md
 
 from fedspd.privacy.accounting.adaptive import fits_adaptively
 from fedspd.privacy.accounting.calibration import calibrate, participations_that_fit
-from fedspd.privacy.accounting.events import Event, FixedSize, Gaussian, Laplace, Poisson, Relation, from_dict, to_dict
+from fedspd.privacy.accounting.events import (
+    Event,
+    FixedSize,
+    Gaussian,
+    Laplace,
+    Poisson,
+    Relation,
+    SharedGaussian,
+    alone,
+    from_dict,
+    to_dict,
+)
 from fedspd.privacy.accounting.history import Accountant, History
 from fedspd.privacy.accounting.spending import Bound, delta_at, spent
 
@@ -20,6 +31,8 @@ __all__ = [
     "Laplace",
     "Poisson",
     "Relation",
+    "SharedGaussian",
+    "alone",
     "calibrate",
     "delta_at",
     "fits_adaptively",

@@ -124,6 +124,30 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
+class SharedGaussian:
+    """One release of a sum, of which a cohort's members made the Gaussian noise together; every record is used.
+
+    Args:
+        noise_multiplier: noise std over the sensitivity, if as few members collude as was assumed.
+        own_multiplier: the same, of the one member's own noise: what is left if everybody else colludes.
+    """
+
+    noise_multiplier: float
+    own_multiplier: float
+    relation: Relation = "replace-one"
+
+    def __post_init__(self) -> None:
+        _require_multiplier(self.noise_multiplier)
+        _require_multiplier(self.own_multiplier)
+        _require_relation(self.relation)
+        if self.own_multiplier > self.noise_multiplier:
+            raise InputError(
+                f"own_multiplier must be at most noise_multiplier = {self.noise_multiplier:g}, got "
+                f"{self.own_multiplier:g}; one member's noise is part of all."
+            )
+
+
+@dataclass(frozen=True)
 class Laplace:
     r"""One pure release that uses every record: noise $b$ of density $\propto e^{-\|b\|_2/(zs)}$, no subsampling.
 
@@ -240,12 +264,18 @@ class Poisson:
             _require_count("max_batch", self.max_batch, least=self.batch_size or 1)
 
 
-Event = Gaussian | Laplace | FixedSize | Poisson
+Event = Gaussian | SharedGaussian | Laplace | FixedSize | Poisson
 
-KINDS: Mapping[str, type[Gaussian] | type[Laplace] | type[FixedSize] | type[Poisson]] = {
+KINDS: Mapping[str, type[Event]] = {
     "gaussian": Gaussian,
+    "shared-gaussian": SharedGaussian,
     "laplace": Laplace,
     "fixed-size": FixedSize,
     "poisson": Poisson,
 }
 _NAMES = {event: kind for kind, event in KINDS.items()}
+
+
+def alone(event: Event) -> Event:
+    """The event as it is if everybody else colludes: with the client's own noise only."""
+    return Gaussian(event.own_multiplier, event.relation) if isinstance(event, SharedGaussian) else event

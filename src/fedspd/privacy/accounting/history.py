@@ -6,12 +6,13 @@ from numbers import Integral, Real
 from typing import Literal, get_args
 
 from fedspd.errors import InputError
-from fedspd.privacy.accounting.events import Event, FixedSize, Gaussian, Laplace, Poisson, Relation
+from fedspd.privacy.accounting.events import Event, FixedSize, Gaussian, Laplace, Poisson, Relation, SharedGaussian
 
 # A mapping's keys are invariant in their type, hence one mapping per event.
 History = (
     Mapping[Event, int]
     | Mapping[Gaussian, int]
+    | Mapping[SharedGaussian, int]
     | Mapping[Laplace, int]
     | Mapping[FixedSize, int]
     | Mapping[Poisson, int]

@@ -22,7 +22,7 @@ from dp_accounting.rdp.rdp_privacy_accountant import (
 from fedspd.errors import InputError
 from fedspd.privacy.accounting.closed_form.pure import total_epsilon
 from fedspd.privacy.accounting.distributions.profiles import Floats, dominating
-from fedspd.privacy.accounting.events import Event, FixedSize, Gaussian, Laplace, Poisson
+from fedspd.privacy.accounting.events import Event, FixedSize, Gaussian, Laplace, Poisson, SharedGaussian
 from fedspd.privacy.accounting.renyi import pair_log_moment
 
 _RELATIONS = {
@@ -74,9 +74,9 @@ def _event_divergences(event: Event) -> Floats:
     return np.maximum(divergences, floor)
 
 
-def _translated(event: Gaussian | FixedSize | Poisson) -> dp_accounting.DpEvent:
+def _translated(event: Gaussian | SharedGaussian | FixedSize | Poisson) -> dp_accounting.DpEvent:
     release = dp_accounting.GaussianDpEvent(event.noise_multiplier)
-    if isinstance(event, Gaussian):
+    if isinstance(event, Gaussian | SharedGaussian):
         return release
     if isinstance(event, FixedSize):
         return dp_accounting.SampledWithoutReplacementDpEvent(int(event.records), int(event.drawn), release)

@@ -12,7 +12,7 @@ from fedspd.privacy.accounting.spending import upper_epsilon
 from fedspd.privacy.ledger.accounts import Charged
 from fedspd.privacy.ledger.file import damaged
 from fedspd.privacy.ledger.ledger import Ledger
-from fedspd.privacy.ledger.terms import Budget, Rule, rule_for
+from fedspd.privacy.ledger.terms import Budget, Rule, by_own_noise, rule_for
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,15 @@ class Statement:
     `epsilon` recomposes all events at the budget's delta as if they had been fixed beforehand; what is
     guaranteed, also for events chosen along the way, is the budget. `rule` says what covers the history so
     far, and `room` how many more releases of an event fit. `reserved_delta` is the part of delta that is kept for
-    the plan the client entered with: events outside the plan must do with the rest.
+    the plan the client entered with: events outside the plan must do with the rest. `epsilon_alone` is what the events
+    cost if everybody else colludes; None where no noise is shared, and epsilon holds so.
     """
 
     client: str
     budget: Budget
     charged: tuple[Charged, ...]
     epsilon: float
+    epsilon_alone: float | None
     rule: Rule | None
     reserved_delta: float
     room: Mapping[Event, int]
@@ -37,9 +39,14 @@ class Statement:
         """The statement as values JSON can hold."""
         return {
             "client": self.client,
-            "budget": {"epsilon": self.budget.epsilon, "delta": self.budget.delta},
+            "budget": {
+                "epsilon": self.budget.epsilon,
+                "delta": self.budget.delta,
+                "epsilon_alone": self.budget.epsilon_alone,
+            },
             "relation": self.budget.relation,
             "epsilon": self.epsilon,
+            "epsilon_alone": self.epsilon_alone,
             "delta": self.budget.delta,
             "rule": self.rule,
             "reserved_delta": self.reserved_delta,
@@ -75,6 +82,7 @@ def show(ledger: Ledger, event: Event | None = None) -> list[Statement]:
                 budget=account.terms.budget,
                 charged=tuple(charged.get(client, ())),
                 epsilon=_epsilon(frozenset(account.history.items()), account.terms.budget.delta),
+                epsilon_alone=_alone(account.history, account.terms.budget.delta),
                 rule=rule_for(account.terms, account.history),
                 reserved_delta=account.terms.planned_delta,
                 room={each: ledger.room(client, each) for each in asked},
@@ -113,3 +121,8 @@ def describe(event: Event) -> str:
 @lru_cache(maxsize=1 << 12)
 def _epsilon(history: frozenset[tuple[Event, int]], delta: float) -> float:
     return upper_epsilon(dict(history), delta, "pld")
+
+
+def _alone(history: Mapping[Event, int], delta: float) -> float | None:
+    own = by_own_noise(history)
+    return None if own == history else _epsilon(frozenset(own.items()), delta)

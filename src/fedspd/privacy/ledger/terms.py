@@ -22,7 +22,15 @@ from functools import cached_property, lru_cache
 from typing import Literal
 
 from fedspd.errors import InputError
-from fedspd.privacy.accounting import Event, History, Relation, delta_at, fits_adaptively, participations_that_fit
+from fedspd.privacy.accounting import (
+    Event,
+    History,
+    Relation,
+    alone,
+    delta_at,
+    fits_adaptively,
+    participations_that_fit,
+)
 from fedspd.privacy.accounting.distributions.profiles import as_gaussian
 from fedspd.privacy.accounting.history import counted, require_delta, require_epsilon
 from fedspd.privacy.accounting.spending import upper_epsilon
@@ -36,14 +44,21 @@ _LEFT_TO_FILTER = 0.01
 
 @dataclass(frozen=True)
 class Budget:
-    """The most a client's releases may cost in all, over all runs: (epsilon, delta) under one relation."""
+    """The most a client's releases may cost in all, over all runs: (epsilon, delta) under one relation.
+
+    Args:
+        epsilon_alone: the most they may cost if everybody else colludes, where noise is shared; None: any.
+    """
 
     epsilon: float
     delta: float
     relation: Relation = "replace-one"
+    epsilon_alone: float | None = None
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
+        if self.epsilon_alone is not None:
+            require_epsilon(self.epsilon_alone)
         require_delta(self.delta)
         require_relation(self.relation, self.relation)
 
@@ -92,9 +107,21 @@ def rule_for(terms: BudgetTerms, history: Mapping[Event, int]) -> Rule | None:
     Guarantees:
         What is covered stays covered with fewer releases.
     """
+    if not fits_alone(terms.budget, history):
+        return None
     if within_caps(terms, history):
         return "plan"
     return _rule(terms, frozenset(history.items()))
+
+
+def by_own_noise(history: Mapping[Event, int]) -> dict[Event, int]:
+    """The history as it is if everybody else colludes."""
+    return counted((alone(event), count) for event, count in history.items())
+
+
+def fits_alone(budget: Budget, history: Mapping[Event, int]) -> bool:
+    """Whether a history keeps to what the budget allows if everybody else colludes."""
+    return budget.epsilon_alone is None or _fits_alone(budget, frozenset(history.items()))
 
 
 def is_reserved(terms: BudgetTerms, history: Mapping[Event, int]) -> bool:
@@ -112,7 +139,14 @@ def room(terms: BudgetTerms, history: Mapping[Event, int], event: Event) -> int:
         One more than this would be refused.
     """
     require_relation(event.relation, terms.budget.relation)
-    return _room(terms, frozenset(history.items()), event)
+    found = _room(terms, frozenset(history.items()), event)
+    if terms.budget.epsilon_alone is None:
+        return found
+    own, most = by_own_noise(history), terms.budget
+    adaptive = as_gaussian(event) is None or not _all_gaussian(frozenset(own.items()))
+    return min(
+        found, participations_that_fit(alone(event), own, most.epsilon_alone or 0.0, most.delta, adaptive=adaptive)
+    )
 
 
 def require_relation(got: Relation, expected: Relation) -> None:
@@ -165,6 +199,15 @@ def _rule(terms: BudgetTerms, history: frozenset[tuple[Event, int]]) -> Rule | N
     if terms.filter_delta and fits_adaptively(history, budget.epsilon, terms.filter_delta):
         return "filter"
     return None
+
+
+@lru_cache(maxsize=1 << 14)
+def _fits_alone(budget: Budget, history: frozenset[tuple[Event, int]]) -> bool:
+    """Releases without subsampling compose adaptively as they are; others need the filter."""
+    own, most = by_own_noise(dict(history)), budget.epsilon_alone or 0.0
+    if _all_gaussian(frozenset(own.items())):
+        return _proved(own.items(), most, budget.delta)
+    return fits_adaptively(own, most, budget.delta)
 
 
 @lru_cache(maxsize=1 << 12)

@@ -25,7 +25,8 @@ def event_of(text: str) -> Event:
 def terms_text(terms: BudgetTerms) -> str:
     """The text of terms; `terms_of` is its inverse."""
     plan = [[to_dict(event), count] for event, count in terms.plan]
-    return _canonical({"budget": asdict(terms.budget), "plan": plan, "planned_delta": terms.planned_delta})
+    budget = {name: value for name, value in asdict(terms.budget).items() if value is not None}
+    return _canonical({"budget": budget, "plan": plan, "planned_delta": terms.planned_delta})
 
 
 @lru_cache(maxsize=1 << 12)

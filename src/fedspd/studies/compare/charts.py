@@ -8,7 +8,7 @@ import numpy as np
 from fedspd.report.page import Chart, banded, measured
 from fedspd.studies.compare.run import Central, Entry
 from fedspd.studies.compare.tables import place_name, places_of
-from fedspd.studies.lineup import PRIVATE, company, name_of
+from fedspd.studies.lineup import PRIVATE, TRUST, company, name_of
 
 AT_BYTES = 1.0  # the budget at which accuracy is drawn against bytes, or the nearest one there is
 
@@ -22,6 +22,7 @@ def figures(entries: Sequence[Entry], centrals: Sequence[Central]) -> dict[str, 
             suffix = central.ground.name + ("" if place == 0 else "-" + name.lower().replace(" ", "-"))
             found[f"accuracy-epsilon-{suffix}"] = epsilon_charts(group, central, name)
             found[f"accuracy-bytes-{suffix}"] = bytes_charts(group, central, name)
+        found[f"accuracy-trust-{central.ground.name}"] = epsilon_charts(under_trust(here), central)
     return {name: charts for name, charts in found.items() if charts}  # without private methods there are none
 
 
@@ -30,12 +31,18 @@ def groups(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
 
     Without a name where there is one company only.
     """
+    entries = [entry for entry in entries if entry.cell.method not in TRUST]
     ours = [entry for entry in entries if name_of(entry.cell.method) == "fedspd"]
     others = [entry for entry in entries if entry.cell.method in PRIVATE and entry not in ours]
     found = list(dict.fromkeys(company(entry.cell.method) for entry in others))
     if len(found) < 2:
         return {"": ours + others}
     return {name: ours + [entry for entry in others if company(entry.cell.method) == name] for name in found}
+
+
+def under_trust(entries: Sequence[Entry]) -> list[Entry]:
+    """Our method under three kinds of trust."""
+    return [entry for entry in entries if entry.cell.method in TRUST]
 
 
 def epsilon_charts(entries: Sequence[Entry], central: Central, name: str = "") -> tuple[Chart, ...]:

@@ -17,12 +17,13 @@ from fedspd.config import Config, load
 from fedspd.data import SOURCES
 from fedspd.errors import InputError
 from fedspd.studies.lineup import (
-    BY_RULE,
     CLAIMED,
     CLAIMED_DATA,
     EVERYBODY,
     OPEN,
     OPEN_DATA,
+    TRUSTED_SERVER,
+    UNTUNED,
     Settings,
     first_try,
     fits,
@@ -159,6 +160,7 @@ def configuration(cell: Cell) -> Config:
     common = {"problem.counts": "records", **UNMEASURED}
     common |= dict(ground.settings) | DEALS[cell.deal] | ground.participation(cell.participation)
     common |= first_try(name_of(cell.method)) | EVERYBODY[cell.method]
+    common |= {"privacy.threshold": ground.clients} if cell.method == TRUSTED_SERVER else {}
     # all methods have the same features, also those without a plan to choose them by
     usual: Settings = {"metrics.spent_every_round": False, "privacy.delta": ground.delta, "data.encode": "declared"}
     if cell.method in OPEN:
@@ -171,7 +173,7 @@ def configuration(cell: Cell) -> Config:
 
 def count_runs(chosen: Sequence[Cell], seeds: int) -> int:
     """How many runs a comparison takes, trials included."""
-    return sum(seeds + (0 if cell.method in BY_RULE else TRIALS) for cell in chosen)
+    return sum(seeds + (0 if cell.method in UNTUNED else TRIALS) for cell in chosen)
 
 
 def _check(chosen: Sequence[str], known: Collection[str], what: str) -> None:

@@ -14,7 +14,7 @@ from fedspd.problem import L1, make_loss
 from fedspd.problem.solve import solve
 from fedspd.studies.compare.plan import Cell, Ground, configuration
 from fedspd.studies.jobs import Result, run_all
-from fedspd.studies.lineup import BY_RULE
+from fedspd.studies.lineup import UNTUNED
 from fedspd.studies.tuning import tune
 from fedspd.target import Classes, Count, Number
 
@@ -43,9 +43,9 @@ class Entry:
 def compare(chosen: Sequence[Cell], seeds: int, on_run: Callable[[], Any] = lambda: None) -> list[Entry]:
     """Tune every method in every situation by the same protocol, then run it with every seed."""
     configs = [configuration(cell) for cell in chosen]
-    tuned = [config for cell, config in zip(chosen, configs, strict=True) if cell.method not in BY_RULE]
+    tuned = [config for cell, config in zip(chosen, configs, strict=True) if cell.method not in UNTUNED]
     found = iter(tune(tuned, on_run, board=True))
-    points = [{} if cell.method in BY_RULE else next(found) for cell in chosen]
+    points = [{} if cell.method in UNTUNED else next(found) for cell in chosen]
     final = [changed(config, point) for config, point in zip(configs, points, strict=True)]
     results = run_all([changed(config, {"run.seed": seed}) for config in final for seed in range(seeds)], on_run)
     return [

@@ -28,6 +28,7 @@ from fedspd.privacy.accounting.events import (
     Gaussian,
     Laplace,
     Poisson,
+    SharedGaussian,
     relative_distances,
     step_chances,
 )
@@ -94,7 +95,7 @@ def dominating(event: Event, order: Literal["removal", "addition"]) -> Pair:
     Guarantees:
         Replace-one events ignore `order`: their two orders are never composed apart.
     """
-    if isinstance(event, Gaussian):
+    if isinstance(event, Gaussian | SharedGaussian):
         return Dominating(1.0, (event.noise_multiplier,), "symmetric")
     if isinstance(event, Laplace):
         if event.dimension is None or event.directions is None:
@@ -113,7 +114,7 @@ def dominating(event: Event, order: Literal["removal", "addition"]) -> Pair:
 
 def as_gaussian(event: Event) -> float | None:
     """The multiplier of the Gaussian release that the event is, or None if it is none."""
-    if isinstance(event, Gaussian):
+    if isinstance(event, Gaussian | SharedGaussian):
         return event.noise_multiplier
     if isinstance(event, Laplace):
         return None

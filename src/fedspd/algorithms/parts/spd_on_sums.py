@@ -1,0 +1,89 @@
+r"""FedSPD-DP where only sums of cohorts are seen: the dual belongs to the cohort (`docs/proofs/secure-sums.md`).
+
+    g̃_c  = mean gradient of the records of cohort c at x_0, + N(0, σ²)        the only access to the records
+    x̃_c  = prox_{R/(γ+ρ)}(x_0 + (λ_c - g̃_c)/(γ+ρ))
+    λ_c  <- λ_c + ρ (x_0 - x̃_c)
+    y_c  = x̃_c - λ_c/ρ
+
+The server has all of it but the gradients, and averages the latest y of all cohorts that have answered. The prox stands
+after the sum: a mean of proxes at the members is not the prox of their mean, and would miss the optimum of an l1 norm.
+
+Released: $\tilde g_c$; members keep nothing, and a cohort's dual is a function of its releases.
+Claimed: **proved**, sensitivity $2G$ of the sum.
+"""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from fedspd.algorithms.base import PrimalDual, Released, Told
+from fedspd.algorithms.parts.momentum import ahead
+from fedspd.privacy.sensitivity import RECORD_MOVES
+from fedspd.problem import Objective
+from fedspd.typing import Array, Batches, Query, Release, array_namespace
+
+
+@dataclass(frozen=True)
+class SPDOnSums:
+    """FedSPD-DP with a dual for each cohort, from sums of its members' gradients."""
+
+    objective: Objective  # its clip_norm is G
+    penalty: float  # ρ
+    inverse_step: float  # γ
+    momentum: float = 0.0
+    share: float = 1.0  # of the cohorts, those that take part in a round
+    relation: str = "replace-one"
+
+    local_steps = 1
+    keeps_replies = False  # a cohort's reply is its server's own
+    law = "gaussian"
+    exact = False
+    releases = 1
+
+    @property
+    def guarantee(self) -> str:
+        """Without clipping nothing is bounded."""
+        return "proved" if self.objective.clip_norm < inf else "none"
+
+    def start(self, zeros: Array) -> tuple[Array, Released, Array]:
+        """All zero: public. The server has its weights, those before, and how many cohorts have answered."""
+        xp = array_namespace(zeros)
+        return xp.stack([zeros[0, ...]] * 3), Released(zeros, zeros), xp.stack([zeros, zeros], axis=1)
+
+    def broadcast(self, server: Array, round: Any) -> Told:
+        """The mean of the latest replies, or what lies ahead of it, and γ."""
+        return Told(ahead(server, self.momentum, self.share), self.inverse_step)
+
+    def query(self, told: Told, client: Released, batches: Batches) -> tuple[Query, None]:
+        """The mean of clipped record gradients; the dual does not enter."""
+        weights = array_namespace(told.weights).zeros_like(client.weights) + told.weights
+        features, labels = batches.features[:, 0, ...], batches.labels[:, 0, ...]
+        gradient = self.objective.gradient(weights, features, labels, batches.divisors)
+        return Query(gradient.mean, gradient.clipped), None
+
+    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
+        """Of a mean of gradients of norm at most G."""
+        return RECORD_MOVES[self.relation] * self.objective.clip_norm / batch_sizes
+
+    def settle(self, told: Told, client: Released, release: Release, kept: None) -> tuple[Released, Array]:
+        """The proximal step, the dual and the reply, all from the noised gradient; and that there is one."""
+        xp, reach = array_namespace(client.dual), told.inverse_step + self.penalty
+        weights = self.objective.regularizer.prox(told.weights + (client.dual - release.value) / reach, 1.0 / reach)
+        dual = client.dual + self.penalty * (told.weights - weights)
+        reply = weights - dual / self.penalty
+        return Released(weights, dual), xp.stack([reply, xp.ones_like(reply)], axis=1)
+
+    def merge(self, server: Array, told: Told, replies: Array, previous: Array, present: Array) -> Array:
+        """Mean over the cohorts that have answered: one that never has would pull the weights to zero."""
+        xp = array_namespace(server)
+        change = xp.tensordot(present, replies - previous, axes=1)
+        answered = server[2, ...] + change[1, ...]
+        return xp.stack([(server[2, ...] * server[0, ...] + change[0, ...]) / answered, server[0, ...], answered])
+
+    def model(self, server: Array) -> Array:
+        """The mean of the latest replies."""
+        return server[0, ...]
+
+    def local_point(self, client: Released) -> PrimalDual:
+        """A cohort's weights and dual."""
+        return PrimalDual(client.weights, client.dual)
