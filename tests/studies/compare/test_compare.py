@@ -22,7 +22,21 @@ from fedspd.studies.compare import (
     configuration,
     count_runs,
 )
-from fedspd.studies.lineup import BY_RULE, CLAIMED, EVERYBODY, OPEN, OURS, PRIVATE, company, first_try, fits, name_of
+from fedspd.studies.lineup import (
+    BY_RULE,
+    CLAIMED,
+    EVERYBODY,
+    OPEN,
+    OURS,
+    PRIVATE,
+    TRUST,
+    TRUSTED_SERVER,
+    UNTUNED,
+    company,
+    first_try,
+    fits,
+    name_of,
+)
 from fedspd.studies.tuning import POINTS, SEEDS, TRIALS, trials
 
 LOCAL_STEPS = METHODS["dp-fedavg"].board_grid or ()
@@ -64,8 +78,9 @@ def test_a_setting_that_is_left_open_is_disputed_and_one_that_is_not_read_is_not
     assert "run.selection" in differing([ours, exact]) - disputed([ours, exact])
 
 
-def test_the_line_up_is_every_method_there_is_and_ours_once_more_by_rule() -> None:
-    assert sorted(name_of(title) for title in EVERYBODY) == sorted([*METHODS, "fedspd"])
+def test_the_line_up_is_every_method_there_is_ours_once_more_by_rule_and_under_three_kinds_of_trust() -> None:
+    assert sorted(name_of(title) for title in EVERYBODY) == sorted([*METHODS, *["fedspd"] * 4])
+    assert len(TRUST) == 3
     assert list(PRIVATE)[:4] == ["FedSPD-DP", "DP-SGD", "DP-FedAvg", "DP-ADMM"]
     assert len(PRIVATE) == 16
     assert {"DP-AADMM", "DDP-ADMM (PVP) as published", "FedSPD-DP as published"} <= set(CLAIMED)
@@ -89,7 +104,7 @@ def test_every_method_meets_every_situation_that_is_for_it() -> None:
 
 def test_a_situation_is_not_for_who_needs_all_clients_nor_for_who_is_as_published_on_another_deal() -> None:
     left_out = {(m, *situation) for m in EVERYBODY for situation in SITUATIONS if not fits(m, *situation)}
-    full_only = {m for m in EVERYBODY if METHODS[name_of(m)].needs.everybody} | {"one shot"}
+    full_only = {m for m in EVERYBODY if METHODS[name_of(m)].needs.everybody} | {"one shot", *TRUST}
     iid_only = set(CLAIMED)
     assert left_out == {(m, deal, "20%") for m in full_only for deal in ADULT.deals} | {
         (m, deal, share) for m in iid_only for deal, share in SITUATIONS if deal != "iid"
@@ -98,7 +113,7 @@ def test_a_situation_is_not_for_who_needs_all_clients_nor_for_who_is_as_publishe
 
 def test_a_comparison_may_be_of_some_methods_named_as_in_a_configuration() -> None:
     chosen = cells((1.0,), ("iid",), ("full",), ("fedspd", "dp-ftrl"))
-    assert {cell.method for cell in chosen} == {OURS, *BY_RULE, "DP-FTRL, banded"}
+    assert {cell.method for cell in chosen} == {OURS, *UNTUNED, "DP-FTRL, banded"}
     with pytest.raises(InputError, match=r"^the method must be one of fedspd, .*, got 'dp-sdg'; name one of those"):
         cells(methods=("dp-sdg",))
 
@@ -252,5 +267,14 @@ def test_the_most_local_steps_that_are_tried_fit_the_smallest_client_of_every_tr
 
 def test_the_number_of_runs_counts_the_trials_of_what_is_tuned() -> None:
     chosen = cells((1.0,), ("iid",), ("full",))
-    assert count_runs(chosen, 3) == 3 * (len(METHODS) + len(BY_RULE)) + len(METHODS) * TRIALS
+    assert count_runs(chosen, 3) == 3 * (len(METHODS) + len(UNTUNED)) + len(METHODS) * TRIALS
     assert all(len(configuration(cell).algorithm.method.grid) == POINTS for cell in chosen)
+
+
+def test_a_trusted_server_adds_the_noise_once_and_secure_sums_that_of_all_members() -> None:
+    plans = {m: prepare_experiment(configuration(Cell("iid", "full", 1.0, m))).plan for m in TRUST}
+    spread = {method: getattr(plan, "spread")[0] for method, plan in plans.items()}
+    each, sums, trusted = (spread[method] for method in TRUST)
+    assert each == trusted == 1
+    np.testing.assert_allclose(sums, np.sqrt(100 / 67))
+    assert configuration(Cell("iid", "full", 1.0, TRUSTED_SERVER)).privacy.threshold == 100
