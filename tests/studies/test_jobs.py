@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from fedspd import InputError, run
 from fedspd.config import parse
 from fedspd.results import from_dict, to_json
-from fedspd.studies.jobs import Result, run_all, run_key
+from fedspd.studies.jobs import Result, run_all, run_key, run_possible
 from tests.config.test_config import configurations
 from tests.studies.made import once, tiny
 
@@ -88,6 +88,16 @@ def test_a_second_call_reads_the_same_bits_and_writes_nothing(filled: Path) -> N
     assert len(calls) == 3
     first = json.loads((filled.parent.parent / "seen.json").read_text())
     assert [bits(result) for result in again] == [first[1], first[2], first[0]]
+
+
+def test_a_run_that_cannot_be_does_not_take_the_others_with_it(filled: Path) -> None:
+    """A leaderboard of thousands of runs once ended at one whose deal had a client too large for its method."""
+    impossible = tiny(run__participants=10**6)
+    good, bad = run_possible([FIRST, impossible])
+    assert isinstance(good, Result)
+    assert isinstance(bad, InputError)
+    with pytest.raises(InputError, match="participants must be between"):
+        run_all([impossible])
 
 
 def test_what_another_process_left_half_written_is_harmless_and_stays(filled: Path) -> None:

@@ -4,9 +4,9 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from typing import Any
+from typing import Any, TypeVar
 
 from fedspd.assemble.build import prepare_experiment
 from fedspd.assemble.deal import deal_seed
@@ -17,10 +17,17 @@ from fedspd.assemble.scaling import memory
 from fedspd.config import Config, changed
 from fedspd.config.sections import SECTIONS
 from fedspd.engine.parallel import stay_on_one_core
+from fedspd.errors import InputError
 
+Ended = TypeVar("Ended")
 CHUNK = 8  # runs handed to a process at a time
 TABLES = 2 << 30  # bytes of records prepared together
 _KNOWN = memory()  # of a process that runs one after another
+
+
+def run_or_refuse(configs: Sequence[Config]) -> Iterator[tuple[int, Run | InputError]]:
+    """Runs on NumPy with their numbers in `configs`, as they come; in place of one that cannot be, why not."""
+    return _run_apart(list(enumerate(configs)), _run_or_refuse)
 
 
 def run_many(configs: Sequence[Config], engine: str = "auto") -> Iterator[tuple[int, Run]]:
@@ -41,7 +48,7 @@ def run_many(configs: Sequence[Config], engine: str = "auto") -> Iterator[tuple[
         else:
             alone += group
     if alone:
-        yield from _run_apart(alone)
+        yield from _run_apart(alone, _run_one)
 
 
 def _alike(numbered: list[tuple[int, Config]]) -> list[list[tuple[int, Config]]]:
@@ -79,7 +86,7 @@ def _run_together(group: list[tuple[int, Config]]) -> Iterator[tuple[int, Run]]:
             yield lot[place][0], conclude(prepared[place], outcome, "jax", seconds)
 
 
-def _run_apart(numbered: list[tuple[int, Config]]) -> Iterator[tuple[int, Run]]:
+def _run_apart(numbered: list[tuple[int, Config]], run: Callable[[Config], Ended]) -> Iterator[tuple[int, Ended]]:
     """On all cores, each run in one process."""
     workers = min(len(numbered), os.cpu_count() or 1)
     numbered = sorted(numbered, key=lambda one: _costly_first(one[1]))
@@ -88,7 +95,8 @@ def _run_apart(numbered: list[tuple[int, Config]]) -> Iterator[tuple[int, Run]]:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(brought(),)) as pool:
         try:
-            jobs = [pool.submit(_run_some, numbered[begin : begin + size]) for begin in range(0, len(numbered), size)]
+            parts = [numbered[begin : begin + size] for begin in range(0, len(numbered), size)]
+            jobs = [pool.submit(_run_some, part, run) for part in parts]
             for job in as_completed(jobs):
                 yield from job.result()
         except BaseException:
@@ -124,6 +132,16 @@ def end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _run_some(numbered: list[tuple[int, Config]]) -> list[tuple[int, Run]]:
-    plain = [(number, changed(config, {"run.engine": "numpy"})) for number, config in numbered]
-    return [(number, execute(prepare_experiment(config, known=_KNOWN))) for number, config in plain]
+def _run_some(numbered: list[tuple[int, Config]], run: Callable[[Config], Ended]) -> list[tuple[int, Ended]]:
+    return [(number, run(changed(config, {"run.engine": "numpy"}))) for number, config in numbered]
+
+
+def _run_one(config: Config) -> Run:
+    return execute(prepare_experiment(config, known=_KNOWN))
+
+
+def _run_or_refuse(config: Config) -> Run | InputError:
+    try:
+        return _run_one(config)
+    except InputError as error:
+        return error

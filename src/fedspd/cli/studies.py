@@ -119,8 +119,8 @@ def compare(
     centrals = [leaderboard.central(ground) for ground in dict.fromkeys(cell.ground for cell in cells)]
     made = study_folder(folder)
     with progress("runs", leaderboard.count_runs(cells, seeds), err, quiet=as_json) as advance:
-        entries = leaderboard.compare(cells, seeds, advance)
-    _save_and_tell(leaderboard.comparison_study(entries, centrals, seeds, refused), made, as_json)
+        entries, later = leaderboard.compare(cells, seeds, advance)
+    _save_and_tell(leaderboard.comparison_study(entries, centrals, seeds, [*refused, *later]), made, as_json)
 
 
 def _ground(asked: tables.Asked, uploads: int | None) -> "Ground":

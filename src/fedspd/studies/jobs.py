@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from fedspd.assemble.extensions import source_of_brought
-from fedspd.assemble.many import run_many
+from fedspd.assemble.many import run_or_refuse
 from fedspd.config import Config
 from fedspd.data import SOURCES
 from fedspd.data.source import OWN_SOURCES
+from fedspd.errors import InputError
 from fedspd.results import COLUMNS, Cache, History, Summary, digest, from_dict, to_json
 
 RUNS = Cache("runs")
@@ -56,9 +57,18 @@ class Result:
 
 def run_all(configs: Sequence[Config], on_run: Callable[[], Any] = lambda: None) -> list[Result]:
     """The results in the order of the configurations; equal ones are run once, known ones not at all."""
+    found = run_possible(configs, on_run)
+    for result in found:
+        if isinstance(result, InputError):
+            raise result
+    return [result for result in found if isinstance(result, Result)]
+
+
+def run_possible(configs: Sequence[Config], on_run: Callable[[], Any] = lambda: None) -> list[Result | InputError]:
+    """The same; in place of a result, why there is none."""
     keys = [run_key(config) for config in configs]
     waiting = dict(zip(keys, configs, strict=True))
-    found: dict[str, Result] = {}
+    found: dict[str, Result | InputError] = {}
     for key in list(waiting):
         known = _read(key)
         if known is not None:
@@ -71,12 +81,14 @@ def run_all(configs: Sequence[Config], on_run: Callable[[], Any] = lambda: None)
     return [found[key] for key in keys]
 
 
-def _run_missing(waiting: dict[str, Config], found: dict[str, Result], on_run: Callable[[], Any]) -> None:
+def _run_missing(waiting: dict[str, Config], found: dict[str, Result | InputError], on_run: Callable[[], Any]) -> None:
     keys = list(waiting)
-    for number, finished in run_many(list(waiting.values()), engine="numpy"):
-        kept = _kept(Result(finished.summary, finished.history))
-        keep(keys[number], kept)
-        found[keys[number]] = kept
+    for number, finished in run_or_refuse(list(waiting.values())):
+        if isinstance(finished, InputError):
+            found[keys[number]] = finished
+        else:
+            found[keys[number]] = kept = _kept(Result(finished.summary, finished.history))
+            keep(keys[number], kept)
         on_run()
 
 

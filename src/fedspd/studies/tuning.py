@@ -16,7 +16,7 @@ from fedspd.algorithms import Method
 from fedspd.algorithms.method import TuningGrid
 from fedspd.config import Config, changed
 from fedspd.errors import InputError
-from fedspd.studies.jobs import run_all
+from fedspd.studies.jobs import Result, run_possible
 
 SEEDS = (1000, 1001, 1002)  # never used for results
 POINTS = 9
@@ -62,11 +62,16 @@ def tune(
 def _reached(
     configs: Sequence[Config], grids: Sequence[TuningGrid], seeds: Sequence[int], on_run: Callable[[], Any]
 ) -> list[np.ndarray]:
-    """For each configuration (points, seeds): validation accuracies, worst of all where a trial diverged."""
+    """For each configuration (points, seeds): validation accuracies, worst of all where one diverged or cannot be."""
     tried = [trials(config, grid, seeds) for config, grid in zip(configs, grids, strict=True)]
-    results = iter(run_all([trial for own in tried for trial in own], on_run))
-    scores = [[-np.inf if (one := next(results).summary.score) is None else one for _ in own] for own in tried]
+    results = iter(run_possible([trial for own in tried for trial in own], on_run))
+    scores = [[_score(next(results)) for _ in own] for own in tried]
     return [np.array(own).reshape(-1, len(seeds)) for own in scores]
+
+
+def _score(result: Result | InputError) -> float:
+    score = None if isinstance(result, InputError) else result.summary.score
+    return -np.inf if score is None else score
 
 
 def _grid(method: Method, board: bool) -> TuningGrid:

@@ -272,9 +272,8 @@ def test_the_number_of_runs_counts_the_trials_of_what_is_tuned() -> None:
 
 
 def test_a_trusted_server_adds_the_noise_once_and_secure_sums_that_of_all_members() -> None:
-    plans = {m: prepare_experiment(configuration(Cell("iid", "full", 1.0, m))).plan for m in TRUST}
-    spread = {method: getattr(plan, "spread")[0] for method, plan in plans.items()}
-    each, sums, trusted = (spread[method] for method in TRUST)
+    plans: list[Any] = [prepare_experiment(configuration(Cell("iid", "full", 1.0, m))).plan for m in TRUST]
+    each, sums, trusted = (plan.spread[0] for plan in plans)
     assert each == trusted == 1
     np.testing.assert_allclose(sums, np.sqrt(100 / 67))
     assert configuration(Cell("iid", "full", 1.0, TRUSTED_SERVER)).privacy.threshold == 100

@@ -98,7 +98,10 @@ def _section(entries: Sequence[Entry], central: Central, seeds: int) -> Section:
 
 
 def _left_out(refused: Sequence[Refused]) -> tuple[str, ...]:
-    return tuple(f"Not entered on {one.ground.name}: {one.method}. It says: {one.why}" for one in refused)
+    return tuple(
+        f"Not entered on {one.ground.name}{one.situation and f' ({one.situation})'}: {one.method}. It says: {one.why}"
+        for one in refused
+    )
 
 
 def _statements(entries: Sequence[Entry]) -> tuple[str, ...]:

@@ -104,6 +104,7 @@ class Refused(NamedTuple):
     ground: Ground
     method: str
     why: str
+    situation: str = ""  # deal, participation and epsilon; empty: all of them
 
 
 def cells(

@@ -12,8 +12,8 @@ from fedspd.engine.measures import optimum_measures
 from fedspd.errors import InputError
 from fedspd.problem import L1, make_loss
 from fedspd.problem.solve import solve
-from fedspd.studies.compare.plan import Cell, Ground, configuration
-from fedspd.studies.jobs import Result, run_all
+from fedspd.studies.compare.plan import Cell, Ground, Refused, configuration
+from fedspd.studies.jobs import Result, run_possible
 from fedspd.studies.lineup import UNTUNED
 from fedspd.studies.tuning import tune
 from fedspd.target import Classes, Count, Number
@@ -40,17 +40,33 @@ class Entry:
         return 100 * np.array([np.nan if (one := result.summary.score) is None else one for result in self.results])
 
 
-def compare(chosen: Sequence[Cell], seeds: int, on_run: Callable[[], Any] = lambda: None) -> list[Entry]:
-    """Tune every method in every situation by the same protocol, then run it with every seed."""
+def compare(
+    chosen: Sequence[Cell], seeds: int, on_run: Callable[[], Any] = lambda: None
+) -> tuple[list[Entry], list[Refused]]:
+    """Tune every method in every situation by the same protocol, then run it with every seed.
+
+    Returns:
+        What was reached, and which methods some situations are not for: a seed's deal may have a client that a method
+        refuses, by its size.
+    """
     configs = [configuration(cell) for cell in chosen]
     tuned = [config for cell, config in zip(chosen, configs, strict=True) if cell.method not in UNTUNED]
     found = iter(tune(tuned, on_run, board=True))
     points = [{} if cell.method in UNTUNED else next(found) for cell in chosen]
     final = [changed(config, point) for config, point in zip(configs, points, strict=True)]
-    results = run_all([changed(config, {"run.seed": seed}) for config in final for seed in range(seeds)], on_run)
-    return [
-        Entry(cell, final[i], points[i], tuple(results[i * seeds : (i + 1) * seeds])) for i, cell in enumerate(chosen)
-    ]
+    results = run_possible([changed(config, {"run.seed": seed}) for config in final for seed in range(seeds)], on_run)
+    entries, refused = [], []
+    for i, cell in enumerate(chosen):
+        own = results[i * seeds : (i + 1) * seeds]
+        reached = tuple(result for result in own if isinstance(result, Result))
+        why = next((str(result) for result in own if isinstance(result, InputError)), None)
+        if why is None:
+            entries.append(Entry(cell, final[i], points[i], reached))
+        else:
+            refused.append(
+                Refused(cell.ground, cell.method, why, f"{cell.deal}, {cell.participation}, {cell.epsilon:g}")
+            )
+    return entries, refused
 
 
 @dataclass(frozen=True)
