@@ -11,7 +11,7 @@ import numpy as np
 
 from fedspd.algorithms import Moments
 from fedspd.data import Shards
-from fedspd.privacy.exact import exact_gaussian
+from fedspd.privacy.exact import exact_gaussian, whole_gaussian
 from fedspd.privacy.mechanism import MECHANISMS, randomized_response
 from fedspd.typing import Argmin, Array, Query, Release
 
@@ -30,19 +30,28 @@ class Exact(NamedTuple):
     scale: float
 
 
-def release(query: Query | Argmin, noise: Drawn | Exact) -> Release:
+class Whole(NamedTuple):
+    """Noise of a member of a secure sum: whole numbers modulo 2^64, from the operating system."""
+
+    scale: float  # of this member's noise alone
+    grid: float  # a step, a power of two
+    reach: float  # the declared range of a coordinate
+
+
+def release(query: Query | Argmin, noise: Drawn | Exact | Whole) -> Release:
     """Add the noise. There is no other way.
 
     Guarantees:
-        At a real client there is a release whatever the records are: to fail would tell something about them, so a
-        query that is not finite counts as zero.
+        At a real client there is a release whatever the records are: to fail would tell something about them, so
+        coordinates of a query that are not finite count as zero.
     """
     if isinstance(noise, Drawn):
         return MECHANISMS[noise.law](query, noise.scale, noise.draws)
     if isinstance(query, Argmin):
         raise RuntimeError("noise in an objective is not drawn exactly: such methods are refused before.")
     value = np.asarray(query.value)
-    return exact_gaussian(query._replace(value=np.where(np.isfinite(value), value, 0.0)), noise.scale)
+    finite = query._replace(value=np.where(np.isfinite(value), value, 0.0))
+    return exact_gaussian(finite, noise.scale) if isinstance(noise, Exact) else whole_gaussian(finite, *noise)
 
 
 def release_moments(
