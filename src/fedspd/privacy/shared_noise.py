@@ -10,7 +10,7 @@ simulation). Without any assumption on the others a member has its own noise: th
 """
 
 from dataclasses import dataclass
-from math import ceil, floor, sqrt
+from math import ceil, sqrt
 
 from fedspd.errors import InputError
 
@@ -34,11 +34,15 @@ class SharedNoise:
                 f"a cohort must have at least {SMALLEST_COHORT} members for secure sums, got {n}; lower "
                 "privacy.cohorts, or set privacy.trust = each-upload."
             )
-        if not 0 <= c < t <= n or 2 * t <= n + c:
+        if not 0 <= c < n:
             raise InputError(
-                f"2 x privacy.threshold must be more than the {n} members of a cohort plus privacy.colluders, which "
-                f"must be below it, got threshold {t} and colluders {c}; with these colluders it is from "
-                f"{floor((n + max(c, 0)) / 2) + 1} to {n}."
+                f"privacy.colluders must be from 0 to {n - 1} in a cohort of {n}, got {c}; "
+                f"{'raise it to 0' if c < 0 else 'lower it'}."
+            )
+        if t > n or 2 * t <= n + c:  # so t > c as well
+            raise InputError(
+                f"2 x privacy.threshold must be more than the {n} members of a cohort plus privacy.colluders, "
+                f"got threshold {t} and colluders {c}; with these colluders it is from {(n + c) // 2 + 1} to {n}."
             )
 
     @property
