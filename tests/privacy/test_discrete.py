@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from math import exp, inf, log, nan, pi, sqrt
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -39,7 +40,7 @@ def convolved(first: Law, second: Law) -> Law:
 
 def widest_gap(law: Law, reference: Law, reach: int) -> float:
     """Largest |ln ratio| up to `reach` on either side of zero."""
-    return float(max(abs(mp.log(law[k] / reference[k])) for k in range(-reach, reach + 1)))
+    return float(max(abs(mpmath.log(law[k] / reference[k])) for k in range(-reach, reach + 1)))
 
 
 def real_sum_gap(scale: float, members: int) -> float:
@@ -49,7 +50,7 @@ def real_sum_gap(scale: float, members: int) -> float:
     for _ in range(members - 1):
         total = convolved(total, one)
     reach = int(4 * scale * sqrt(members)) + members
-    return widest_gap(total, discrete(members * variance, 20 * reach), reach)
+    return widest_gap(total, discrete(mpf(members) * variance, 20 * reach), reach)
 
 
 def real_rounding_gap(narrow: float, wide: float) -> float:
@@ -71,7 +72,8 @@ def real_rounding_gap(narrow: float, wide: float) -> float:
 @pytest.mark.parametrize("variance", [0.05, 0.3, 1.0])
 def test_theta_bounds_a_sum_of_a_gaussian_over_whole_numbers_and_is_reached(variance: float) -> None:
     sums = [
-        float(mp.nsum(lambda k, y=y: mp.npdf(k - y, 0, mp.sqrt(variance)), [-mp.inf, mp.inf])) for y in (0.0, 0.2, 0.5)
+        float(mpmath.nsum(lambda k, y=y: mpmath.npdf(k - y, 0, mp.sqrt(variance)), [-mp.inf, mp.inf]))
+        for y in (0.0, 0.2, 0.5)
     ]
     assert max(sums) - 1 == pytest.approx(theta(variance), rel=1e-6)
     assert min(sums) >= 1 - theta(variance) - 1e-15

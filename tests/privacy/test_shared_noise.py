@@ -52,8 +52,8 @@ def two_sums_are_signed(members: int, threshold: int, colluders: int) -> bool:
 def a_member_is_cut_off(members: int, threshold: int, colluders: int, least_masked_with: int) -> bool:
     """Can a server get `threshold` signatures on a set whose honest members are not all joined by masks?
 
-    Those who sign have masked with the whole set. The others have masked with whom they like, `least_masked_with` or
-    more, themselves included. It takes one of them who shares no mask with an honest signer.
+    Those who sign have masked with the whole set. The others have masked with whomever the server showed them,
+    `least_masked_with` or more, themselves included. It takes one of them who shares no mask with an honest signer.
     """
     honest = range(members - colluders)
     for signed in combinations(honest, threshold - colluders):
@@ -128,7 +128,7 @@ CHECKS: dict[str, tuple[Callable[[], bool], Callable[[], bool]]] = {
         lambda: cuts_off(accepted, lambda threshold: threshold),
         lambda: cuts_off(majority, lambda threshold: threshold),
     ),
-    "a member masks with fewer than the threshold": (
+    "fewer than the threshold can put a member's secrets together": (
         lambda: cuts_off(accepted, lambda threshold: threshold),
         lambda: cuts_off(accepted, lambda threshold: threshold - 1),
     ),
