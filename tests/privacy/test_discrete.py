@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from fedspd.errors import InputError
-from fedspd.privacy.discrete import FINENESS, LEAST_STEPS, gap, grid_for, on_grid, rounding_gap, sum_gap, theta
+from fedspd.privacy.discrete import (
+    FINENESS,
+    LEAST_STEPS,
+    gap,
+    grid_for,
+    member_noise,
+    on_grid,
+    rounding_gap,
+    sum_gap,
+    theta,
+)
 from fedspd.privacy.shared_noise import SharedNoise
 
 Law = dict[int, mpf]
@@ -169,6 +179,19 @@ def test_a_hundredth_of_the_sensitivity_alone_may_leave_a_member_less_noise_than
         share.alone(0.2, on_grid(1.0, 1, coarse), coarse)
     grid = grid_for(1.0, 1, noise)
     assert share.alone(0.2, on_grid(1.0, 1, grid), grid) == pytest.approx(0.2 / sqrt(1000), rel=0.02)
+
+
+@given(st.floats(0.05, 1e4), st.floats(1e-6, 1e3), st.integers(1, 10**6), st.sampled_from([(100, 80, 13), (3, 3, 2)]))
+def test_a_member_sends_with_the_noise_that_its_sensitivity_on_the_grid_asks_for(
+    multiplier: float, sensitivity: float, dimension: int, cohort: tuple[int, int, int]
+) -> None:
+    share = SharedNoise(*cohort)
+    found = member_noise(share, multiplier, sensitivity, dimension)
+    assert found.sensitivity == sensitivity + sqrt(dimension) * found.grid
+    left = share.honest * found.scale**2 - 4 * found.grid**2
+    assert left == pytest.approx((multiplier * found.sensitivity) ** 2)
+    assert found.alone * found.sensitivity == pytest.approx(sqrt(found.scale**2 - 4 * found.grid**2))
+    assert found.scale <= 1.02 * share.member_scale(multiplier, sensitivity), "what integers cost"
 
 
 @pytest.mark.parametrize(("sensitivity", "dimension", "noise"), [(0.0, 1, 1.0), (1.0, 0, 1.0), (1.0, 1, inf)])

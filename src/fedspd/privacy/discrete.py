@@ -6,10 +6,11 @@ Kamath and Steinke 2020). A sum of such noises is not of this kind, nor is a rou
 point (Theorems S and R).
 """
 
+from dataclasses import dataclass
 from math import exp, frexp, inf, ldexp, log1p, pi, sqrt
 
 from fedspd.errors import InputError
-from fedspd.privacy.shared_noise import ROUNDING_VARIANCE
+from fedspd.privacy.shared_noise import ROUNDING_VARIANCE, SharedNoise
 
 FINENESS = 0.01  # of the sensitivity, what rounding to the grid may add to it
 LEAST_STEPS = 16.0  # of the grid in one member's noise: Theorem S is then off by less than 10^-1000
@@ -94,9 +95,37 @@ def grid_for(sensitivity: float, dimension: int, member_scale: float) -> float:
     return ldexp(0.5, exponent)
 
 
+def member_noise(share: SharedNoise, multiplier: float, sensitivity: float, dimension: int) -> "MemberNoise":
+    r"""What a member of a cohort sends with, by rule.
+
+    Args:
+        share: who must be in a sum.
+        multiplier: z, of the cohort.
+        sensitivity: the largest of all members, before rounding to the grid: $2Gw/b + 2wr$.
+        dimension: d, coordinates of a part.
+
+    Guarantees:
+        $h\tau^2 - 4g^2 = (zS)^2$ with the sensitivity S on the grid.
+    """
+    grid = grid_for(sensitivity, dimension, share.member_scale(multiplier, sensitivity))
+    enlarged = on_grid(sensitivity, dimension, grid)
+    scale, alone = share.member_scale(multiplier, enlarged, grid), share.alone(multiplier, enlarged, grid)
+    return MemberNoise(grid, enlarged, scale, alone)
+
+
 def _log_ratio(theta: float) -> float:
     if theta >= 1:
         raise InputError(
             "noise on whole numbers must have a deviation of 0.3 steps or more, got less; refine the grid."
         )
     return log1p(theta) - log1p(-theta)
+
+
+@dataclass(frozen=True)
+class MemberNoise:
+    """Grid, sensitivity and noise of one member's part."""
+
+    grid: float  # g
+    sensitivity: float  # S, the grid included
+    scale: float  # tau
+    alone: float  # the multiplier of this member's noise by itself

@@ -5,7 +5,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedspd.deploy.masks.fixed_point import MOMENTS_STEP, STEP, decode, encode, largest, rounded
+from fedspd.engine.release import Whole, release
 from fedspd.errors import InputError
+from fedspd.typing import Query
 
 STEPS = st.integers(-40, 3).map(lambda exponent: 2.0**exponent)
 VECTORS = arrays(np.float64, st.integers(0, 20), elements=st.floats(-1e6, 1e6))
@@ -31,6 +33,16 @@ def test_the_sum_modulo_two_to_the_64_is_the_sum_of_what_was_sent(vectors: np.nd
     for vector in vectors:
         total += encode(vector, step, summands=len(vectors))
     np.testing.assert_array_equal(decode(total, step), np.sum([rounded(vector, step) for vector in vectors], axis=0))
+
+
+def test_a_sum_of_members_parts_is_decoded_to_the_sum_of_their_values_and_noise() -> None:
+    pytest.importorskip("opendp")
+    grid, values = 2.0**-7, np.random.default_rng(0).normal(0, 3, (5, 1, 4))
+    quiet = Whole(scale=1e-3 * grid, grid=grid, reach=16.0)  # a thousandth of a step: none is ever seen
+    total = np.zeros((1, 4), np.uint64)
+    for value in values:
+        total += np.asarray(release(Query(value, np.zeros(1)), quiet).value)
+    np.testing.assert_array_equal(decode(total, grid), np.sum([rounded(value, grid) for value in values], axis=0))
 
 
 @given(st.integers(1, 10_000), st.integers(-60, 20))
