@@ -79,12 +79,8 @@ class Client:
                 return self.play_masked(request)
             case messages.MeasureMasked():
                 return self.measure_masked(request)
-            case messages.Exchange():
-                return self._masking(request).exchange(request)
-            case messages.Deal():
-                return self._masking(request).deal(request)
-            case messages.Unmask():
-                return self._masking(request).unmask(request)
+            case messages.Exchange() | messages.Deal() | messages.Confirm() | messages.Unmask():
+                return self._masking(request).step(request)
         raise Refusal("this kind of request is not known here; update both sides.")
 
     def hello(self, request: messages.Hello) -> messages.Present:
@@ -137,17 +133,19 @@ class Client:
         stored = self.measured(entered)
         return messages.Measured(request.terms, np.frombuffer(stored.upload, "<f8"), stored.number)
 
-    def measured(self, entered: EnteredRun, sent: Callable[[np.ndarray], np.ndarray] = lambda sums: sums) -> Stored:
-        """The site's moments: the stored ones, or new ones that are charged."""
+    def measured(
+        self, entered: EnteredRun, sent: Callable[[np.ndarray], np.ndarray] = lambda sums: sums, attempt: str = ""
+    ) -> Stored:
+        """The site's moments: the stored ones, or new ones that are charged; each masked attempt has its own."""
         group = entered.group
         if group is None or group.moments is None:
             raise Refusal("the terms of the run have no release of moments.")
-        stored = self.store.repeated(entered.run, MOMENTS)
+        stored = self.store.repeated(entered.run, MOMENTS + attempt)
         if stored is None:
             table, scale = self._frozen_table(entered), moments_scale(entered.terms, entered.agreed, self.schema)
             number = self._charge(entered, group.moments, MOMENTS)
             sums = sent(measure(entered.terms, entered.agreed, self.schema, table, scale))
-            stored = Stored(number, 0, MOMENTS, to_bytes(sums), b"")
+            stored = Stored(number, 0, MOMENTS + attempt, to_bytes(sums), b"")
             self._keep(entered, stored, None)
             self.log(f"run {entered.run}: released moments, {self._paid(entered, number)}")
         return stored
@@ -169,7 +167,7 @@ class Client:
     def measure_masked(self, request: messages.MeasureMasked) -> messages.Masked | messages.Complaint:
         """Release the moments, masked, or complain about those who keep the site from it."""
         entered = self._entered(request.terms)
-        return self._masking(request).answer(request, lambda sent: self.measured(entered, sent))
+        return self._masking(request).answer(request, lambda sent: self.measured(entered, sent, request.attempt))
 
     def _masking(self, request: Any) -> Masking:
         terms = self._terms(request.terms)
