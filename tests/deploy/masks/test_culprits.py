@@ -26,7 +26,7 @@ def another_secret(*holders: int) -> Twist:
     """Deals these holders well-formed shares of a secret that it never published."""
 
     def twist(site: Site, request: Any, answer: messages.Dealt) -> Any:
-        secrets, attempt = secrets_of(site, request)
+        secrets, _ = secrets_of(site, request)
         scope, me, parts = scope_of(site, request), site.terms.place, create_shares(b"x" * 32, site.terms.threshold, 5)
         shares = {
             holder: seal(
@@ -93,7 +93,8 @@ BAD: dict[str, tuple[str, Twist, str, set[int]]] = {
     ),
     "signs for a stranger": (
         "train.deal",
-        lambda site, request, answer: answer._replace(signatures=answer.signatures | {9: bytes(2**20)}), OTHERS, THE_OTHERS,
+        lambda site, request, answer: answer._replace(signatures=answer.signatures | {9: bytes(2**20)}),
+        OTHERS, THE_OTHERS,
     ),
     "deals a share with padding that opens": (
         "train.deal", dealt(0, spoil=lambda share: share + b"\n" * 2**20), SIZE, THE_OTHERS,

@@ -30,9 +30,9 @@ FIXED: dict[str, Any] = LITTLE_NOISE | STEP | PENALTY | {"federation__fixed_draw
 
 def masked(folder: Path, count: int = SITES, protected: bool = False, **changes: Any) -> Federation:
     """A federation with as low a threshold as may be, so that many may fail."""
-    secure = {"federation__aggregation": "secure", "federation__quorum": 3}
-    numbers = {"federation__threshold": max(3, count // 2 + 1), "federation__colluders": 0}
-    settings = secure | numbers | ({} if protected else FIXED) | changes
+    secure: dict[str, Any] = {"federation__aggregation": "secure", "federation__quorum": 3}
+    numbers: dict[str, Any] = {"federation__threshold": max(3, count // 2 + 1), "federation__colluders": 0}
+    settings: dict[str, Any] = secure | numbers | ({} if protected else FIXED) | changes
     return federation(folder, count, 120, protected=protected, **settings)
 
 

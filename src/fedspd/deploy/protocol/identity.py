@@ -173,7 +173,7 @@ def check_name(name: Any, what: str = "a site's name") -> None:
 
 
 def read_members(path: Path) -> Members:
-    """The federation's file: one [[site]] table for each site, with its name and key, and the threshold of masked runs."""
+    """The federation's file: a [[site]] table for each site, with its name and key, and a threshold for masked runs."""
     values = read_toml(path, "the federation's file", "ask the server's operator for it.")
     tables, numbers = values.get("site"), [values.get(name, 0) for name in ("threshold", "colluders")]
     if any(type(number) is not int for number in numbers):

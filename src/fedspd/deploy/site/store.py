@@ -229,7 +229,7 @@ class Store:
             self._connection.execute("INSERT OR REPLACE INTO states VALUES (?, ?)", (run, state))
 
     def secrets(self, run: str, round: int, attempt: str) -> bytes | None:
-        """The secrets of an attempt at a masked round; none of one that was never begun, no bytes of one that is over."""
+        """The secrets of an attempt at a masked round; None: it was never begun; no bytes: it is over."""
         query = "SELECT secrets FROM attempts WHERE run = ? AND round = ? AND attempt = ?"
         found = self._connection.execute(query, (run, round, attempt)).fetchone()
         return found and found[0]
