@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedspd.deploy.protocol import messages
 from fedspd.errors import InputError
 from tests.deploy.masks.test_secure import masked, silent_at
 from tests.deploy.test_equal import SITES
@@ -79,3 +80,12 @@ def test_moments_whose_attempt_ended_before_anything_was_masked_are_asked_for_ag
     assert charges(made) == [0] * SITES
     assert made.serve().round == 1
     assert charges(made) == [2] * SITES
+
+
+def test_moments_are_not_released_in_the_name_of_a_round(tmp_path: Path) -> None:
+    made = masked(tmp_path, protected=True, data__scaling="noisy-moments")
+    terms = made.enter()
+    refused = made.tell(0, messages.MeasureMasked(terms.digest, 1, "attempt", {}, {}))
+    assert isinstance(refused, messages.Refused)
+    assert refused.reason == "moments are asked for before round 1, got round 1."
+    assert made.charges() == 0

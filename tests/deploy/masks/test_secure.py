@@ -1,6 +1,7 @@
 """Masked rounds: the server sees sums only, whoever drops out, and no difference is lost."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,35 @@ def test_a_site_of_a_masked_run_refuses_to_upload_without_masks(tmp_path: Path) 
     assert isinstance(refused, messages.Refused)
     assert "aggregation is 'secure'" in refused.reason
     assert made.charges() == 0
+
+
+ROSTERS: dict[str, tuple[dict[str, Any], str]] = {
+    # what a server changes in its terms: what a site says whose file has five members and threshold 4
+    "lowers the threshold": ({"threshold": 3}, "at least 4 sites are summed and 1 may collude by the site's file"),
+    "leaves the threshold out": ({"threshold": 0, "colluders": 0}, "the run has 0 and 0."),
+    "counts on fewer colluders": ({"colluders": 0}, "the run has 4 and 0."),
+}
+
+
+@pytest.mark.parametrize("what", ROSTERS)
+def test_a_site_enters_no_run_with_another_threshold_than_its_own_file_has(what: str, tmp_path: Path) -> None:
+    changes, why = ROSTERS[what]
+    made = masked(tmp_path, federation__threshold=4, federation__colluders=1, federation__quorum=4)
+    terms = made.terms()
+    refused = made.tell(0, messages.Enter(replace(terms, **changes).text))
+    assert isinstance(refused, messages.Refused)
+    assert why in refused.reason
+    assert refused.final
+    assert isinstance(made.tell(0, messages.Enter(terms.text)), messages.Entered)
+
+
+def test_a_site_whose_file_has_another_threshold_than_the_servers_sits_out_by_name(tmp_path: Path) -> None:
+    made = masked(tmp_path, protected=True, run__rounds=1)
+    path = made.sites[2].parent / "members.toml"
+    path.write_text(path.read_text().replace("threshold = 3", "threshold = 4"))
+    made.serve()
+    assert any(line.startswith("site-2 refuses: at least 4 sites are summed") for line in made.said)
+    assert [made.charges(place) for place in range(SITES)] == [1, 1, 0, 1, 1]
 
 
 def test_secrets_do_not_show_when_an_attempt_is_printed() -> None:

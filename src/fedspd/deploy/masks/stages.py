@@ -121,8 +121,7 @@ class Masking:
         known = self.store.secrets(self.terms.run, request.round, request.attempt)
         if known is not None or not NAME.fullmatch(request.attempt):
             raise Refusal("keys are published once in an attempt, which has a short name.", final=False)
-        if self.store.masked_attempts(self.terms.run, request.round) >= MOST_ATTEMPTS:
-            raise Refusal(f"round {request.round} was masked here in {MOST_ATTEMPTS} attempts; there are no more.")
+        self._require_another(request.round)
         attempt = Attempt(new_secrets().blob.hex())
         self._keep(request, attempt)
         keys = public_keys(_secrets(attempt))
@@ -207,6 +206,14 @@ class Masking:
                 "needed before anything is revealed.",
                 final=False,
             )
+
+    def _require_another(self, round: int) -> None:
+        """Refuse attempts without end: each in which the site uploads is charged, and moments are planned once."""
+        masked = self.store.masked_attempts(self.terms.run, round)
+        if round == 0 and masked:
+            raise Refusal("the site has released its moments, and the run plans no second release; start a new run.")
+        if masked >= MOST_ATTEMPTS:
+            raise Refusal(f"round {round} was masked here in {MOST_ATTEMPTS} attempts; there are no more.")
 
     def _ready(self, request: Asked) -> Attempt:
         """The attempt that a masked round belongs to; refused before anything is spent."""

@@ -133,19 +133,17 @@ class Client:
         stored = self.measured(entered)
         return messages.Measured(request.terms, np.frombuffer(stored.upload, "<f8"), stored.number)
 
-    def measured(
-        self, entered: EnteredRun, sent: Callable[[np.ndarray], np.ndarray] = lambda sums: sums, attempt: str = ""
-    ) -> Stored:
-        """The site's moments: the stored ones, or new ones that are charged; each masked attempt has its own."""
+    def measured(self, entered: EnteredRun, sent: Callable[[np.ndarray], np.ndarray] = lambda sums: sums) -> Stored:
+        """The site's moments: the stored ones, or new ones that are charged."""
         group = entered.group
         if group is None or group.moments is None:
             raise Refusal("the terms of the run have no release of moments.")
-        stored = self.store.repeated(entered.run, MOMENTS + attempt)
+        stored = self.store.repeated(entered.run, MOMENTS)
         if stored is None:
             table, scale = self._frozen_table(entered), moments_scale(entered.terms, entered.agreed, self.schema)
             number = self._charge(entered, group.moments, MOMENTS)
             sums = sent(measure(entered.terms, entered.agreed, self.schema, table, scale))
-            stored = Stored(number, 0, MOMENTS + attempt, to_bytes(sums), b"")
+            stored = Stored(number, 0, MOMENTS, to_bytes(sums), b"")
             self._keep(entered, stored, None)
             self.log(f"run {entered.run}: released moments, {self._paid(entered, number)}")
         return stored
@@ -167,7 +165,9 @@ class Client:
     def measure_masked(self, request: messages.MeasureMasked) -> messages.Masked | messages.Complaint:
         """Release the moments, masked, or complain about those who keep the site from it."""
         entered = self._entered(request.terms)
-        return self._masking(request).answer(request, lambda sent: self.measured(entered, sent, request.attempt))
+        if request.round != 0:  # whose upload is masked once
+            raise Refusal(f"moments are asked for before round 1, got round {request.round}.")
+        return self._masking(request).answer(request, lambda sent: self.measured(entered, sent))
 
     def _masking(self, request: Any) -> Masking:
         terms = self._terms(request.terms)

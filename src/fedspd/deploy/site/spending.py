@@ -136,8 +136,6 @@ class Spending:
             self.log(f"run {entered.run}: charge {number} is used again, its reply never left")
             return number
         played = sum(charged.times for charged in before if charged.mechanism == mechanism)
-        if mechanism == MOMENTS and played:
-            raise Refusal("the site has released its moments, and the run plans no second release; start a new run.")
         if mechanism != MOMENTS and played >= entered.agreed.plan.most_participations[entered.terms.place]:
             raise Refusal("the site has played all rounds of the run that were planned for it.")
         number = 1 + sum(charged.times for charged in before)
