@@ -90,6 +90,11 @@ class Terms:
                 "a deployed run needs data.row_norm and data.scaling = noisy-moments or min-max, got "
                 f"{data.row_norm} and {data.scaling!r}; set them."
             )
+        if self.config.privacy.trust != "each-upload":  # a site adds all of the noise that its own upload needs
+            raise InputError(
+                f"a deployed run needs privacy.trust = each-upload, got {self.config.privacy.trust}; leave it out, or "
+                "simulate."
+            )
         if not 0 <= data.bias < data.row_norm:
             raise InputError(
                 f"data.bias must be at least 0 and below data.row_norm = {data.row_norm:g}, got {data.bias:g}; "
