@@ -22,7 +22,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from fedspd.deploy.protocol import wire
 from fedspd.deploy.protocol.identity import Identity, read_identity
-from fedspd.deploy.protocol.messages import Hello
+from fedspd.deploy.protocol.messages import VERSION, Hello
 from fedspd.deploy.setup.keys import write_certificates, write_private_key
 from tests.support.deploy.live import Live, change, fedspd, live
 from tests.support.deploy.processes import free_port, wait_until
@@ -180,7 +180,7 @@ def test_a_site_cannot_answer_for_another(tmp_path: Path) -> None:
         answer = call(made, "/v1/fleet/activate-node", request, signed(identity))
         own = ActivateNodeResponse.FromString(answer.content).node_id
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1  # Flower asks for them
-        message = wire.request(7, "query.hello", Hello(2, "nonce"), 60.0, "test")
+        message = wire.request(7, "query.hello", Hello(VERSION, "nonce"), 60.0, "test")
         for sender, code in ((own + 1, 403), (1, 403)):
             forged = message_to_proto(message)
             forged.metadata.src_node_id = sender

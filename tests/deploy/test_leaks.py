@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedspd.data import read_table
-from fedspd.deploy.protocol.messages import Ask, Enter, Hello, Refused, Reply
+from fedspd.deploy.protocol.messages import VERSION, Ask, Enter, Hello, Refused, Reply
 from fedspd.deploy.site import respond
 from fedspd.deploy.site.client import Client
 from fedspd.deploy.site.records import Records
@@ -46,7 +46,7 @@ def traces(made: Federation, residuals: Residuals, asked: Ask, state: Any) -> li
 
 def test_nothing_that_leaves_a_site_holds_a_record_or_the_query(tmp_path: Path, capfd: Any) -> None:
     made = marked(tmp_path, data__scaling="noisy-moments")
-    made.tell(0, Hello(2, "nonce"))
+    made.tell(0, Hello(VERSION, "nonce"))
     terms = made.enter()
     measure(made, terms)
     residuals = Residuals(made, terms)
@@ -108,10 +108,10 @@ def test_a_file_that_cannot_be_used_is_refused_without_a_cell_of_it(tmp_path: Pa
     path = made.sites[0].parent / "records.csv"
     for line in (f"{AGE},{INCOME},red,{SECRET},x", f"{AGE},{SECRET}", f'"{SECRET}'):
         path.write_text("\n".join(["age,income,color,bought,remark", f"{AGE},{INCOME},red,yes,x", line]))
-        for request in (Hello(2, "nonce"), Enter(made.terms().text)):
+        for request in (Hello(VERSION, "nonce"), Enter(made.terms().text)):
             assert made.tell(0, request) == Refused("the site could not answer; its log says why.", final=False)
     path.write_text(f"{SECRET},income,color,bought,{AGE}\n{AGE},{INCOME},red,yes,x")
-    assert isinstance(made.tell(0, Hello(2, "nonce")), Refused)
+    assert isinstance(made.tell(0, Hello(VERSION, "nonce")), Refused)
     everything = said(made, capfd.readouterr())
     assert b"row 3" in everything
     for text in (SECRET, AGE, INCOME):
@@ -121,8 +121,8 @@ def test_a_file_that_cannot_be_used_is_refused_without_a_cell_of_it(tmp_path: Pa
 def test_a_site_whose_own_file_is_broken_says_why_to_its_own_people_alone(tmp_path: Path) -> None:
     made = federation(tmp_path)
     made.sites[0].write_text(f"[site]\nname = {SECRET}")
-    assert made.tell(0, Hello(2, "nonce")) == Refused("the site could not answer; its log says why.", final=False)
-    answer = respond.respond(made.sites[0], "query.hello", Hello(2, "nonce"), Records())
+    assert made.tell(0, Hello(VERSION, "nonce")) == Refused("the site could not answer; its log says why.", final=False)
+    answer = respond.respond(made.sites[0], "query.hello", Hello(VERSION, "nonce"), Records())
     assert "is not valid TOML" in answer.line
 
 

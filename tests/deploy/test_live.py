@@ -14,6 +14,7 @@ import tomli_w
 
 from fedspd import run as simulated_run
 from fedspd.deploy.setup.keys import write_certificates
+from fedspd.deploy.site.store import Store
 from tests.deploy.test_equal import PENALTY, STEP, deployed, simulated
 from tests.support.deploy import evil
 from tests.support.deploy.live import Live, change, fedspd, live
@@ -223,6 +224,26 @@ def test_a_masked_run_survives_a_site_that_is_killed_in_it(tmp_path: Path) -> No
         results = made.results()
         assert results["rounds"] == 6
         assert not any(site["retired"] for site in results["sites"]), "a crash is no reason to leave anybody out"
+
+
+def test_a_masked_run_whose_server_is_killed_goes_on_with_uploads_that_were_never_masked_before(tmp_path: Path) -> None:
+    with live(tmp_path, 4, "--aggregation", "secure") as made:
+        change(made.file, {"run.rounds": 8, "federation.round_seconds": 10.0})
+        made.server()
+        made.sites()
+        made.await_round(2, 90)
+        made.kill("server")
+        made.server(name="again")
+        assert made.await_end(180, "again") == 0, made.log("again")
+        made.require_books("server")
+        results = made.results()
+        assert 6 <= results["rounds"] <= 8, "an attempt that was cut off may have cost a round of the plan"
+        for place in range(4):
+            assert results["rounds"] <= made.charges(place) - 1 <= 8
+            with Store(made.homes[place] / "store.db") as store:
+                replies = [store.reply(results["run"], number) for number in range(1, made.charges(place) + 1)]
+            uploads = [reply.upload for reply in replies if reply is not None]
+            assert len(uploads) == len(set(uploads)) >= results["rounds"] + 1
 
 
 def test_a_person_confirms_a_run_once_and_the_server_waits_visibly(two: Live) -> None:

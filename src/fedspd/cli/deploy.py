@@ -168,17 +168,23 @@ def members(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="federation.toml, or a site's members.toml")],
     as_json: AsJson = False,
 ) -> None:
-    """Print the sites of a federation and the fingerprints of their keys, to be compared by phone."""
+    """Print a federation's sites, the fingerprints of their keys and the threshold, to be compared by phone."""
     _require_flower()
     from fedspd.deploy.protocol.identity import read_members
+    from fedspd.deploy.server.settings import read_federation
+    from fedspd.reading import read_toml
     from fedspd.results import to_json
 
-    found = {name: key.fingerprint for name, key in read_members(file).items()}
+    whole = "federation" in read_toml(file, "a federation's file", "name another one.")
+    known = read_federation(file).members if whole else read_members(file)
+    found = {name: key.fingerprint for name, key in known.items()}
     if as_json:
-        print(to_json(found))
+        print(to_json({"threshold": known.threshold, "colluders": known.colluders, "sites": found}))
         return
     for name, fingerprint in found.items():
         say(f"{name:<20} {fingerprint}")
+    if known.threshold:
+        say(f"masked runs sum at least {known.threshold} sites; {known.colluders} may collude")
 
 
 def report(file: FederationFile, settings: Changes = None, as_json: AsJson = False) -> None:

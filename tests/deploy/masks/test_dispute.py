@@ -82,7 +82,7 @@ def test_numbers_at_the_ends_are_no_proof(numbers: tuple[int, int]) -> None:
 def test_a_complaint_is_an_answer_where_masks_are_asked_for_and_nowhere_else() -> None:
     TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1  # as Flower does for a server app
     said = messages.Complaint("terms", 1, {3: PROOF, 5: b""})
-    unmask = messages.Unmask("terms", 1, "attempt", [], [])
+    unmask = messages.Unmask("terms", 1, "attempt", {})
     answer = wire.answer(wire.request(7, "train.unmask", unmask, 60.0, "test"), said)
     for kind in ("train.mask", "train.measure_masked"):
         assert wire.read_answer(answer, kind) == said

@@ -144,7 +144,7 @@ def test_a_site_without_a_key_or_without_a_file_of_members_refuses_masked_rounds
 
 def test_a_site_refuses_a_run_with_sites_that_it_does_not_know(tmp_path: Path) -> None:
     made = Masked(tmp_path)
-    made.sites[NORTH].members = Members([(name, made.members[name]) for name in NAMES[:4]])
+    made.sites[NORTH].members = Members([(name, made.members[name]) for name in NAMES[:4]], 3)
     made.play()
     assert refusals(made, NORTH) == ["the run has sites that this one's file of members does not name: center."]
 
@@ -161,7 +161,9 @@ def test_a_site_refuses_to_be_called_by_a_name_that_has_another_key(tmp_path: Pa
 def test_a_site_whose_file_has_another_key_for_a_neighbor_names_it(tmp_path: Path) -> None:
     made = Masked(tmp_path)
     other = Identity(ec.generate_private_key(ec.SECP384R1())).public
-    made.sites[NORTH].members = Members([(name, other if name == "east" else made.members[name]) for name in NAMES[:5]])
+    made.sites[NORTH].members = Members(
+        [(name, other if name == "east" else made.members[name]) for name in NAMES[:5]], 3
+    )
     assert set(made.play().numbers) == {1, 2, 3, 4}
     assert refusals(made, NORTH) == ["the round keys of east are not signed by its key."]
     assert not made.retired

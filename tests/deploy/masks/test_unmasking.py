@@ -8,18 +8,17 @@ from flwr.common.secure_aggregation.crypto.shamir import combine_shares, create_
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedspd.deploy.masks.server import Opened, neighbors_of, threshold_for
+from fedspd.deploy.masks.server import Opened
 from fedspd.deploy.masks.shares import Share, seal, shared_key
 from fedspd.errors import InputError
 from tests.support.deploy.secure_round import (
-    AFTER_DEALING,
     AFTER_MASKING,
     BEFORE_DEALING,
     STAYS,
     Dealt,
-    connected,
     dealt,
     honest_round,
+    threshold_for,
     vectors_of,
 )
 
@@ -66,42 +65,10 @@ def test_the_sum_of_the_survivors_is_exact_whoever_drops_out_and_whenever(fates_
     assert summed_by(opened) == summed(vectors, survivors)
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.integers(6, 12).flatmap(lambda size: st.tuples(st.just(size), st.sets(st.integers(0, size - 1), max_size=4))))
-def test_a_sparse_graph_gives_the_exact_sum_of_connected_survivors_or_none(case: tuple[int, set[int]]) -> None:
-    size, leaving = case
-    fates = {client: 1 + client % 3 if client in leaving else STAYS for client in range(size)}
-    vectors = vectors_of(fates)
-    round = dealt(fates, 4, absent={client for client in fates if fates[client] == BEFORE_DEALING})
-    survivors, opened = honest_round(round, fates, vectors)
-    if opened.total is None:
-        assert leaving, "a round that nobody leaves has a sum"
-        return
-    assert summed_by(opened) == summed(vectors, survivors)
-    assert connected(round.graph, survivors)
-
-
-@pytest.mark.parametrize("degree", [4, 6, 10])
-def test_survivors_in_two_parts_are_refused_a_sum(degree: int) -> None:
-    round = dealt(range(3 * degree), degree)
-    circle = [0]
-    while len(circle) < 3 * degree:  # the next on the circle shares most neighbors with the last
-        last = circle[-1]
-        candidates = [peer for peer in round.graph[last] if peer not in circle]
-        circle.append(max(candidates, key=lambda peer: len(round.graph[last] & round.graph[peer])))
-    half = degree // 2
-    gaps = {*circle[:half], *circle[degree + half : 2 * degree]}
-    fates = {client: AFTER_DEALING if client in gaps else STAYS for client in round.publics}
-    assert not connected(round.graph, set(round.publics) - gaps)
-    _, opened = honest_round(round, fates, vectors_of(fates))
-    assert (opened.total, opened.wrong, opened.faked) == (None, {}, ())
-    assert opened.lacking
-
-
 def test_fewer_shares_than_the_threshold_do_not_give_a_secret() -> None:
     round = dealt(range(6))
     masked = {client: round.mask(client, vector) for client, vector in vectors_of(range(6)).items()}
-    revealed = {client: round.reveal_around(client, masked) for client in masked}
+    revealed = {client: round.reveal(client, set(masked)) for client in masked}
     for known in range(1, round.threshold):
         with suppress(ValueError):  # which most say by themselves, as what they give has no right end
             assert combine_shares([revealed[client][0] for client in range(known)]) != round.secrets[0].seed
@@ -120,7 +87,7 @@ def test_who_reveals_a_wrong_share_is_found_and_the_sum_is_right_where_enough_ar
 ) -> None:
     round, vectors = dealt(range(5)), vectors_of(range(5))
     masked = {client: round.mask(client, vectors[client]) for client in set(range(5)) - dropped}
-    revealed = {client: round.reveal_around(client, masked) for client in masked}
+    revealed = {client: round.reveal(client, set(masked)) for client in masked}
     revealed[1][0] = forge(revealed[1][0])
     opened = round.unmask(masked, revealed)
     assert opened.wrong == {1: 0}
@@ -133,7 +100,7 @@ def test_who_reveals_a_wrong_share_is_found_and_the_sum_is_right_where_enough_ar
 def test_as_many_as_may_drop_out_may_also_lie_and_each_of_them_is_found() -> None:
     round, vectors = dealt(range(9)), vectors_of(range(9))
     masked = {client: round.mask(client, vectors[client]) for client in range(9)}
-    revealed = {client: round.reveal_around(client, masked) for client in masked}
+    revealed = {client: round.reveal(client, set(masked)) for client in masked}
     for liar in (1, 4, 7):
         revealed[liar] = {owner: share[::-1] for owner, share in revealed[liar].items()}
     opened = round.unmask(masked, revealed)
@@ -150,7 +117,7 @@ def test_who_deals_shares_of_another_secret_is_found_and_cannot_put_the_blame_on
     others = create_shares(b"x" * 32, round.threshold, 5)
     round = with_dealt(round, 0, {holder: Share(others[holder], others[holder]) for holder in holders})
     masked = {client: round.mask(client, vectors_of(range(5))[client]) for client in set(range(5)) - dropped}
-    revealed = {client: round.reveal_around(client, masked) for client in masked}
+    revealed = {client: round.reveal(client, set(masked)) for client in masked}
     assert round.unmask(masked, revealed) == (None, {}, (0,), ())
 
 
@@ -158,7 +125,7 @@ def test_who_deals_shares_of_another_secret_is_found_and_cannot_put_the_blame_on
 def test_an_owner_whose_own_share_is_wrong_is_found_where_it_is_needed_and_harmless_elsewhere(own: bytes) -> None:
     round, vectors = dealt(range(5)), vectors_of(range(5))
     masked = {client: round.mask(client, vectors[client]) for client in range(5)}
-    revealed = {client: round.reveal_around(client, masked) for client in masked}
+    revealed = {client: round.reveal(client, set(masked)) for client in masked}
     revealed[0][0] = own
     assert summed_by(round.unmask(masked, revealed)) == summed(vectors, masked)
     del revealed[4]
@@ -171,18 +138,8 @@ def test_shares_of_a_mask_key_that_is_none_are_the_fault_of_their_owner(key: byt
     parts = create_shares(key, round.threshold, 5)
     round = with_dealt(round, 0, {holder: Share(parts[holder], parts[holder]) for holder in range(1, 5)})
     masked = {client: round.mask(client, vector) for client, vector in vectors_of(range(1, 5)).items()}
-    revealed = {client: round.reveal_around(client, masked) for client in masked}
+    revealed = {client: round.reveal(client, set(masked)) for client in masked}
     assert round.unmask(masked, revealed) == (None, {}, (0,), ())
-
-
-def test_a_share_from_somebody_who_holds_none_does_not_count() -> None:
-    round = dealt(range(9), 4)
-    masked = {client: round.mask(client, vector) for client, vector in vectors_of(range(9)).items()}
-    revealed = {client: round.reveal_around(client, masked) for client in masked}
-    stranger = next(client for client in range(1, 9) if client not in round.graph[0])
-    for holder in sorted(round.graph[0])[:2]:
-        revealed[stranger][0] = revealed[holder].pop(0)
-    assert round.unmask(masked, revealed) == (None, {}, (), (0,))
 
 
 def test_vectors_of_unequal_length_or_from_strangers_or_none_are_refused_a_sum() -> None:
@@ -191,33 +148,3 @@ def test_vectors_of_unequal_length_or_from_strangers_or_none_are_refused_a_sum()
     for masked in ({}, {0: vector, 1: vector[:1], 2: vector}, {0: vector, 1: vector, 9: vector}):
         with pytest.raises(InputError, match="masked vectors must be of uint64"):
             round.unmask(masked, {})
-
-
-@given(st.sets(st.integers(0, 2**64 - 1), min_size=3, max_size=40), st.sampled_from([None, 4, 6, 10, 100]))
-def test_neighbors_are_mutual_and_each_member_has_the_same_number_of_them(
-    members: set[int], degree: int | None
-) -> None:
-    graph = neighbors_of(members, degree)
-    assert graph.keys() == members
-    wanted = min(degree or len(members), len(members) - 1)
-    assert all(len(peers) == wanted and me not in peers for me, peers in graph.items())
-    assert all(me in graph[peer] for me, peers in graph.items() for peer in peers)
-    assert connected(graph, members)
-
-
-def test_the_circle_is_in_random_order() -> None:
-    assert neighbors_of(range(40), 4) != neighbors_of(range(40), 4)
-
-
-@pytest.mark.parametrize(("members", "degree"), [(10, 2), (10, 5), (10, 0), (2, None), (0, 4)])
-def test_a_degree_that_cannot_keep_survivors_connected_and_a_group_of_two_are_refused(
-    members: int, degree: int
-) -> None:
-    with pytest.raises(InputError, match=r"degree must be even|3 members or more"):
-        neighbors_of(range(members), degree)
-
-
-def test_the_threshold_is_two_thirds_of_the_holders_rounded_up() -> None:
-    assert [threshold_for(holders) for holders in (3, 4, 5, 6, 7, 50)] == [2, 3, 4, 4, 5, 34]
-    with pytest.raises(InputError, match="3 holders or more, got 2"):
-        threshold_for(2)

@@ -133,6 +133,25 @@ def test_members_are_read_in_the_order_of_the_file_and_other_entries_are_ignored
     assert repr(members) == "Members(south, north)"
 
 
+def test_a_threshold_is_read_with_its_colluders_and_one_that_does_not_fit_names_the_file(tmp_path: Path) -> None:
+    keys = [Identity(ec.generate_private_key(ec.SECP384R1())).public.line for _ in range(3)]
+    path = file_of(tmp_path, *({"name": f"site-{place}", "key": key} for place, key in enumerate(keys)))
+    text = path.read_text()
+    assert (read_members(path).threshold, read_members(path).colluders) == (0, 0), "none is said"
+    path.write_text(f"threshold = 3\ncolluders = 2\n{text}")
+    assert (read_members(path).threshold, read_members(path).colluders) == (3, 2)
+    for numbers, why in (
+        ("threshold = 2", r"members\.toml: twice the threshold must be more than the 3 sites"),
+        ("threshold = 3\ncolluders = 3", "it is from 4 to 3"),
+        ("colluders = 1", "got threshold 0 and colluders 1"),
+        ("threshold = 3.0", "must be whole numbers"),
+        ("threshold = true", "must be whole numbers"),
+    ):
+        path.write_text(f"{numbers}\n{text}")
+        with pytest.raises(InputError, match=why):
+            read_members(path)
+
+
 NAMES = ["", "a" * 61, "two words", "new\nline", "naïve", "north/south", "\x1b[31m", "north\n", 7, None]
 
 

@@ -12,14 +12,15 @@ from fedspd.errors import InputError
 
 NAMES = ("north", "south", "west")
 SECURE = Terms(
-    "run-1", parse({"partition": {"clients": 3}}), (120, 127, 134), 1, "0" * 16, "secure", None, members=NAMES
-)
+    "run-1", parse({"partition": {"clients": 3}}), (120, 127, 134), 1, "0" * 16, "secure", None, members=NAMES,
+    threshold=3, colluders=1,
+)  # fmt: skip
 
 
 def test_the_names_of_the_sites_are_read_back_in_their_order() -> None:
     assert read_terms(SECURE.text) == SECURE
     assert read_terms(SECURE.text).members == NAMES
-    plain = replace(SECURE, aggregation="plain", members=())
+    plain = replace(SECURE, aggregation="plain", members=(), threshold=0, colluders=0)
     assert read_terms(plain.text) == plain
 
 
@@ -29,8 +30,9 @@ def test_what_sites_have_in_common_is_everything_but_their_place() -> None:
     others = [
         replace(SECURE, run="run-2"), replace(SECURE, members=("south", "north", "west")),
         replace(SECURE, sizes=(120, 127, 135)), replace(SECURE, config=parse({"partition": {"clients": 4}})),
+        replace(SECURE, threshold=2), replace(SECURE, colluders=0),
     ]  # fmt: skip
-    assert len({terms.common for terms in [SECURE, *others]}) == 5
+    assert len({terms.common for terms in [SECURE, *others]}) == 7
 
 
 WRONG: dict[str, dict[str, Any]] = {
@@ -43,7 +45,11 @@ WRONG: dict[str, dict[str, Any]] = {
     "a name that is a list": {"members": ["north", [], "west"]},
     "one text": {"members": "nsw"},
     "nothing at all": {"members": None},
-    "names in a plain run": {"aggregation": "plain"},
+    "names in a plain run": {"aggregation": "plain", "threshold": 0, "colluders": 0},
+    "a threshold in a plain run": {"aggregation": "plain", "members": []},
+    "a threshold that is no number": {"threshold": "3"},
+    "a threshold that is true": {"threshold": True},
+    "fewer colluders than none": {"colluders": -1},
 }
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from fedspd.algorithms import METHODS
 from fedspd.config import changed
+from fedspd.deploy.protocol.messages import Enter, Refused
 from fedspd.deploy.protocol.terms import Terms, digest_of, read_terms
 from fedspd.errors import InputError
 from fedspd.reading import setting
@@ -133,6 +134,17 @@ def test_what_cannot_be_deployed_is_refused(changes: dict[str, Any], tmp_path: P
     del made.values["data.row_norm"]
     with pytest.raises(InputError, match=r"needs data\.row_norm"):
         made.terms().agreed(made.schema)
+
+
+@pytest.mark.parametrize("aggregation", ["plain", "secure"])
+def test_noise_that_members_share_is_not_deployed_and_a_site_says_so(aggregation: str, tmp_path: Path) -> None:
+    made = federation(
+        tmp_path, 5, federation__aggregation=aggregation, federation__quorum=4, privacy__trust="secure-sums",
+        problem__counts="records",
+    )  # fmt: skip
+    refused = made.tell(0, Enter(made.terms().text))
+    assert isinstance(refused, Refused)
+    assert refused.reason.startswith("a deployed run needs privacy.trust = each-upload, got secure-sums")
 
 
 def test_a_target_without_classes_is_not_deployed(tmp_path: Path) -> None:

@@ -17,6 +17,14 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         "federation.quorum must be at most",
     ),
     "another aggregation": ({"federation.aggregation": "sum"}, "must be one of plain, secure"),
+    "a threshold for two stories": (
+        {"federation.threshold": 3, "federation.colluders": 3},
+        "twice the threshold must be more than the 3 sites plus the colluders",
+    ),
+    "a quorum below the threshold": (
+        {"federation.aggregation": "secure", "federation.quorum": 2},
+        "federation.quorum must be at least 3 for secure aggregation",
+    ),
     "no time at all": ({"federation.round_seconds": 0.0}, "federation.round_seconds must be above 0"),
     "how records are dealt": ({"partition.kind": "dirichlet"}, "partition.kind has no effect between real sites"),
     "an engine": ({"run.engine": "jax"}, "run.engine has no effect between real sites"),

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fedspd.deploy.protocol.identity import read_identity, read_members
-from fedspd.deploy.server.settings import read_federation
+from fedspd.deploy.server.settings import masked_group, read_federation
 from fedspd.deploy.setup.change import add_key, renew, switch
 from fedspd.deploy.setup.check import check_site
 from fedspd.deploy.setup.init import SetupPlan, write_federation
@@ -92,6 +92,43 @@ def test_a_site_that_makes_its_own_key_sends_the_public_half(tmp_path: Path) -> 
         add_key(federation, "north", home / "site.toml")
     write_records(home / "records.csv", 150, 0)
     assert [what for what, (good, _) in checked(home).items() if not good] == ["connection"]
+
+
+def test_a_masked_federation_has_its_threshold_in_the_file_of_every_site_and_in_the_servers(tmp_path: Path) -> None:
+    names = ("north", "south", "east", "west", "center")
+    archives = write_federation(plan(tmp_path, *names, aggregation="secure"))
+    settings = read_federation(tmp_path / "wards" / "federation.toml")
+    assert (settings.federation.threshold, settings.federation.colluders, settings.federation.quorum) == (4, 1, 4)
+    for members in (settings.members, *(read_members(unpacked(each, tmp_path) / "members.toml") for each in archives)):
+        assert (len(members), members.threshold, members.colluders) == (5, 4, 1)
+
+
+def test_the_threshold_is_written_for_the_sites_when_enough_keys_have_come(tmp_path: Path) -> None:
+    names = ("north", "south", "east", "west", "center")
+    write_federation(plan(tmp_path, *names, aggregation="secure", own_keys=True))
+    federation, found = tmp_path / "wards" / "federation.toml", []
+    for name in names:
+        write_private_key(tmp_path / f"{name}.key")
+        (tmp_path / f"{name}.pub").write_text(read_identity(tmp_path / f"{name}.key").public.line)
+        add_key(federation, name, tmp_path / f"{name}.pub")
+        members = read_members(federation.parent / "members.toml")
+        found.append((len(members), members.threshold, members.colluders))
+    assert found == [(1, 0, 0), (2, 0, 0), (3, 0, 0), (4, 4, 1), (5, 4, 1)]
+
+
+@pytest.mark.parametrize(
+    ("sites", "numbers"), [(3, (3, 1)), (4, (3, 0)), (5, (4, 1)), (6, (5, 1)), (20, (16, 3)), (100, (80, 13))]
+)
+def test_the_rule_lets_a_fifth_be_absent_and_one_of_four(sites: int, numbers: tuple[int, int]) -> None:
+    assert masked_group(sites) == numbers
+    assert masked_group(sites, sites, 0) == (sites, 0)
+
+
+def test_every_threshold_of_the_rule_allows_one_story_only() -> None:
+    for sites in range(3, 1001):
+        threshold, colluders = masked_group(sites)
+        assert 2 * threshold > sites + colluders
+        assert 3 <= threshold <= sites
 
 
 def test_the_next_certificate_keeps_the_names_of_the_present_one(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from fedspd import __version__
 from fedspd.deploy.protocol.identity import read_identity
-from fedspd.deploy.protocol.messages import Close, Closed, Enter, Hello, Present, Refused, signed_presence
+from fedspd.deploy.protocol.messages import VERSION, Close, Closed, Enter, Hello, Present, Refused, signed_presence
 from fedspd.deploy.protocol.terms import Terms
 from fedspd.deploy.site.client import Client
 from fedspd.deploy.site.store import Store
@@ -43,7 +43,7 @@ def total_of(made: Federation, number: int, place: int = 0) -> np.ndarray:
 
 def test_a_site_says_who_it_is_how_many_records_it_holds_and_under_which_schema(tmp_path: Path) -> None:
     made = federation(tmp_path, 2)
-    present = made.tell(1, Hello(2, "nonce"))
+    present = made.tell(1, Hello(VERSION, "nonce"))
     assert present._replace(signature=b"") == Present("site-1", 127, made.schema.digest, __version__, b"")
     key = read_identity(made.sites[1].parent / "site.key").public
     assert key.verify(present.signature, "present", *signed_presence(present, "nonce"))
@@ -214,7 +214,7 @@ def test_a_site_whose_file_is_gone_says_only_that_its_log_says_why(tmp_path: Pat
     made = federation(tmp_path)
     terms = made.enter()
     (made.sites[0].parent / "records.csv").unlink()
-    for request in (Hello(2, "nonce"), ask(terms)):
+    for request in (Hello(VERSION, "nonce"), ask(terms)):
         assert made.tell(0, request) == Refused("the site could not answer; its log says why.", final=False)
     assert made.charges() == 0
     assert "ERROR could not answer train.play: expected a table, got" in made.log()

@@ -20,7 +20,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from fedspd.deploy.protocol import wire
 from fedspd.deploy.protocol.identity import read_identity
-from fedspd.deploy.protocol.messages import Hello, Refused
+from fedspd.deploy.protocol.messages import VERSION, Hello, Refused
 from fedspd.deploy.setup.keys import write_certificates, write_private_key
 from fedspd.deploy.site.connection import Connection, Ended, Rejected
 
@@ -30,7 +30,7 @@ Answer = tuple[int, dict[str, str], bytes]
 def hello() -> tuple[Message, Any, Any]:
     """A message of ours, its head as it travels, and the tree of its parts."""
     TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 5, 1, 1
-    message = wire.request(7, "query.hello", Hello(2, "nonce"), 60.0, "test")
+    message = wire.request(7, "query.hello", Hello(VERSION, "nonce"), 60.0, "test")
     with no_object_id_recompute():
         message.metadata.__dict__["_message_id"] = message.object_id
         return message, message_to_proto(remove_content_from_message(message)), get_object_tree(message)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedspd.deploy.protocol.messages import Enter, Hello, Measure, Refused
+from fedspd.deploy.protocol.messages import VERSION, Enter, Hello, Measure, Refused
 from fedspd.deploy.protocol.terms import Terms
 from tests.support.deploy.sites import NO_PRIVACY, Federation, ask, federation, measure, play
 
@@ -209,7 +209,7 @@ def test_a_second_run_that_fits_in_part_is_played_until_the_budget_is_spent(tmp_
 
 def test_a_server_that_speaks_another_version_is_refused(tmp_path: Path) -> None:
     made = federation(tmp_path)
-    refused(made, made.tell(0, Hello(3, "nonce")), "speaks version 2, the server 3")
+    refused(made, made.tell(0, Hello(VERSION + 1, "nonce")), f"speaks version {VERSION}, the server {VERSION + 1}")
 
 
 def test_one_record_does_not_decide_whether_a_site_answers(tmp_path: Path) -> None:

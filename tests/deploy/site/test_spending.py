@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedspd.deploy.protocol.messages import Close, Closed, Enter, Hello, Measure, Refused, Reply
+from fedspd.deploy.protocol.messages import VERSION, Close, Closed, Enter, Hello, Measure, Refused, Reply
 from fedspd.deploy.setup.join import join
 from fedspd.deploy.site.records import Records
 from fedspd.deploy.site.respond import respond
@@ -59,7 +59,7 @@ def test_a_lost_ledger_is_refused_by_every_request_and_not_made_anew(tmp_path: P
     terms = made.enter()
     play(made, terms)
     away(made, "ledger.db")
-    for request in (Hello(2, "nonce"), ask(terms, round=2, acknowledged=1), Close(terms.digest)):
+    for request in (Hello(VERSION, "nonce"), ask(terms, round=2, acknowledged=1), Close(terms.digest)):
         assert made.tell(0, request) == SEE_LOG
     assert not (home(made) / "ledger.db").exists()
     assert "got no file; restore it from a backup: a new one would be a second budget" in made.log()
@@ -73,7 +73,7 @@ def test_a_ledger_that_was_renamed_away_and_replaced_by_an_empty_one_is_refused(
     empty = federation(tmp_path / "other")
     away(made, "ledger.db")
     shutil.copy(empty.sites[0].parent / "ledger.db", home(made) / "ledger.db")
-    assert made.tell(0, Hello(2, "nonce")) == SEE_LOG
+    assert made.tell(0, Hello(VERSION, "nonce")) == SEE_LOG
     assert "the ledger is older than its mark or another one" in made.log()
 
 
@@ -95,7 +95,7 @@ def test_another_name_is_no_new_budget(tmp_path: Path) -> None:
     play(made, made.enter())
     text = made.sites[0].read_text()
     made.sites[0].write_text(text.replace('name = "site-0"', 'name = "site-9"'))
-    assert made.tell(0, Hello(2, "nonce")) == SEE_LOG
+    assert made.tell(0, Hello(VERSION, "nonce")) == SEE_LOG
     assert "a new name would be a new budget" in made.log()
     away(made, "store.db")
     with pytest.raises(InputError, match="got an account of 'site-0'; a new name would be a new budget"):
@@ -131,7 +131,7 @@ def test_another_budget_than_the_account_has_is_refused_before_any_run_is_entere
     made = federation(tmp_path)
     play(made, made.enter())
     made.sites[0].write_text(made.sites[0].read_text().replace("epsilon = 1.0", "epsilon = 4.0"))
-    for request in (Hello(2, "nonce"), Enter(made.terms(run="run-2").text)):
+    for request in (Hello(VERSION, "nonce"), Enter(made.terms(run="run-2").text)):
         assert made.tell(0, request) == SEE_LOG
     assert "a budget that could be raised would promise nothing" in made.log()
 

@@ -18,9 +18,9 @@ from flwr.supercore.task_identity import TaskIdentity
 from fedspd.config import parse
 from fedspd.deploy.masks.member import Secrets
 from fedspd.deploy.masks.signed import Scope, sign_keys, sign_share
-from fedspd.deploy.masks.stages import Attempt, Masking
+from fedspd.deploy.masks.stages import Asked, Attempt, Masking
 from fedspd.deploy.protocol import messages, wire
-from fedspd.deploy.protocol.identity import Identity, Members
+from fedspd.deploy.protocol.identity import SMALLEST_GROUP, Identity, Members
 from fedspd.deploy.protocol.terms import Terms
 from fedspd.deploy.server.checkpoint import Member
 from fedspd.deploy.server.checks import Limit
@@ -30,7 +30,7 @@ from fedspd.deploy.server.settings import Federation
 from fedspd.deploy.site.policy import Refusal
 from fedspd.deploy.site.store import Store, Stored, create_store
 
-NAMES = ("north", "south", "east", "west", "center", "coast", "hills")
+NAMES = ("north", "south", "east", "west", "center", "coast", "hills", *(f"isle-{number}" for number in range(13)))
 SHAPE = (3, 2)
 FIRST_NODE = 100
 
@@ -60,21 +60,15 @@ class Site:
         return self.twists[kind](self, request, answer) if kind in self.twists else answer
 
     def _honest(self, masking: Masking, request: Any) -> Any:
-        match request:
-            case messages.Exchange():
-                return masking.exchange(request)
-            case messages.Deal():
-                return masking.deal(request)
-            case messages.Unmask():
-                return masking.unmask(request)
-        return masking.answer(request, lambda sent: self._released(request.round, sent))
+        if isinstance(request, Asked):
+            return masking.answer(request, lambda sent: self._released(request.round, sent))
+        return masking.step(request)
 
     def _released(self, round: int, sent: Callable[[np.ndarray], np.ndarray]) -> Stored:
-        """As a site does: what was asked for before is neither made nor charged again."""
-        if round not in self.kept:
-            self.charges += 1
-            upload = sent(self.upload.ravel()).astype("<f8").tobytes()
-            self.kept[round] = Stored(self.charges, round, "", upload, b"")
+        """As a site does, each time anew and paid for; only that the upload is given."""
+        self.charges += 1
+        upload = sent(self.upload.ravel()).astype("<f8").tobytes()
+        self.kept[round] = Stored(self.charges, round, "", upload, b"")
         return self.kept[round]
 
     @property
@@ -91,7 +85,7 @@ def secrets_of(site: Site, request: Any) -> tuple[Secrets, Attempt]:
     """What the site keeps of an attempt."""
     with Store(site.path) as store:
         content = store.secrets(site.terms.run, request.round, request.attempt)
-    assert content is not None
+    assert content
     attempt = Attempt(**json.loads(content))
     return Secrets(bytes.fromhex(attempt.secrets)), attempt
 
@@ -166,13 +160,22 @@ class Room:
 class Masked:
     """A masked run: its server's side, and its sites."""
 
-    def __init__(self, folder: Path, count: int = 5, quorum: int = 3, neighbors: int = 0) -> None:
+    def __init__(
+        self, folder: Path, count: int = 5, quorum: int = 3, threshold: int | None = None, colluders: int = 0
+    ) -> None:
+        """By default as low a threshold as may be, so that many may fail."""
+        threshold = threshold or max(SMALLEST_GROUP, (count + colluders) // 2 + 1)
         identities = [Identity(ec.generate_private_key(ec.SECP384R1())) for _ in range(count)]
-        self.members = Members(zip(NAMES, (identity.public for identity in identities)))  # noqa: B905 (fewer sites)
+        keys = (identity.public for identity in identities)
+        self.members = Members(zip(NAMES, keys), threshold, colluders)  # noqa: B905 (fewer sites)
         config, sizes = parse({"partition": {"clients": count}}), tuple(100 + place for place in range(count))
         self.terms = [
-            Terms("run-1", config, sizes, place, "0" * 16, "secure", members=NAMES[:count]) for place in range(count)
-        ]
+            Terms(
+                "run-1", config, sizes, place, "0" * 16, "secure", members=NAMES[:count], threshold=threshold,
+                colluders=colluders,
+            )
+            for place in range(count)
+        ]  # fmt: skip
         draws = np.random.default_rng(5)
         self.sites = []
         for place, identity in enumerate(identities):
@@ -180,9 +183,7 @@ class Masked:
             create_store(path, NAMES[place], "")
             self.sites.append(Site(path, self.terms[place], identity, self.members, draws.normal(0, 3, SHAPE)))
         self.room, self.said = Room(self.sites), list[str]()
-        self.federation = Federation(
-            aggregation="secure", quorum=quorum, neighbors=neighbors, round_seconds=0.01, sites=count
-        )
+        self.federation = Federation(aggregation="secure", quorum=quorum, round_seconds=0.01, sites=count)
         self.retired: dict[int, str] = {}
 
     def mail(self, round: int) -> Mail:

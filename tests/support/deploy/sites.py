@@ -13,13 +13,13 @@ import tomli_w
 from fedspd.assemble import Run
 from fedspd.data import Schema, read_schema
 from fedspd.deploy.protocol import messages, wire
-from fedspd.deploy.protocol.identity import read_identity
+from fedspd.deploy.protocol.identity import Members, read_identity, read_public_key
 from fedspd.deploy.protocol.messages import REQUESTS, Ask, Enter, Entered, Measure
 from fedspd.deploy.protocol.terms import Terms
 from fedspd.deploy.server.checkpoint import Checkpoint, Member, load
 from fedspd.deploy.server.enroll import terms_of
 from fedspd.deploy.server.run import Server
-from fedspd.deploy.server.settings import RunSettings, parse_federation
+from fedspd.deploy.server.settings import RunSettings, masked_group, parse_federation
 from fedspd.deploy.setup.join import join
 from fedspd.deploy.setup.keys import write_private_key
 from fedspd.deploy.setup.kit import members_text
@@ -196,14 +196,21 @@ def federation(
         paths.append(home / "site.toml")
         paths[-1].write_text(tomli_w.dumps(site_values(home.name, site or {}, protected)))
         write_private_key(home / "site.key")
-    keys = {path.parent.name: read_identity(path.parent / "site.key").public.line for path in paths}
-    for path in paths:
-        (path.parent / "members.toml").write_text(members_text(keys))
-        join(path, lambda line: None)
-    values = RUN | {"run.participants": count}
-    dotted = {name.replace("__", "."): value for name, value in run.items()}
+    values = RUN | {"run.participants": count} | {name.replace("__", "."): value for name, value in run.items()}
     grid = Loopback({FIRST_NODE + place: path for place, path in enumerate(paths)})
-    return Federation(folder, paths, grid, values | dotted)
+    made = Federation(folder, paths, grid, values)
+    for path in paths:
+        (path.parent / "members.toml").write_text(members_text(members_of(made)))
+        join(path, lambda line: None)
+    return made
+
+
+def members_of(made: Federation) -> Members:
+    """What the operator writes for the sites: their keys, and the threshold where there are enough of them."""
+    sites = [(seat["name"], read_public_key(seat["key"])) for seat in made.seats]
+    asked = (made.values.get(f"federation.{name}") for name in ("threshold", "colluders"))
+    numbers = masked_group(len(sites), *asked)
+    return Members(sites, *numbers) if len(sites) >= numbers[0] else Members(sites)
 
 
 def site_values(name: str, changes: Mapping[str, Any], protected: bool = True) -> dict[str, Any]:

@@ -6,7 +6,8 @@ Observers", CRYPTO 1992; made non-interactive by Fiat and Shamir's hash). With t
 the holder would have. So nobody can blame somebody who did as it should, however many others help.
 
 What is told opens what these two clients have dealt to each other in this attempt, and nothing else; whichever of them
-has cheated could have told it anyway. Shares are signed by their dealers (`signed`), and a holder complains about
+has cheated could have told it anyway, and is one of the colluders that the threshold allows for. So the attempt goes
+on without the two. Shares are signed by their dealers (`signed`), and a holder complains about
 signed ones only: else a server could change shares on the way, and would be told the keys to all of them.
 """
 

@@ -1,24 +1,31 @@
-"""A client's keys and masks in SecAgg+: the server learns the sum of the clients' vectors and no single one.
+"""A client's keys and masks: the server learns the sum of the clients' vectors and no single one.
 
-Bonawitz et al., "Practical Secure Aggregation for Privacy-Preserving Machine Learning" (CCS 2017), on the sparse graph
-of Bell et al., "Secure Single-Server Aggregation with (Poly)Logarithmic Overhead" (CCS 2020). In one round a client
+Bonawitz et al., "Practical Secure Aggregation for Privacy-Preserving Machine Learning" (CCS 2017), in the variant
+against a server that does not keep to the protocol. Everybody shares masks with everybody: on a sparse graph colluders
+can cut the others into parts, and each part's sum is told. In one attempt at a round a client
 
 1. makes fresh keys (`new_secrets`) and publishes their public halves (`public_keys`), signed by its long-term key
    (`signed`);
-2. deals shares of its two secrets among its neighbors and itself (`shares.deal`);
+2. deals shares of its two secrets among the others and itself (`shares.deal`);
 3. opens those that were dealt to it, or proves that it cannot (`dispute`);
-4. sends its vector plus a mask of its own, plus or minus one mask for each neighbor (`mask`); in the sum the latter
+4. sends its vector plus a mask of its own, plus or minus one mask for each other (`mask`); in the sum the latter
    cancel in pairs;
-5. hands out, of every neighbor, one share of one secret (`shares.reveal`): of the seed of its own mask if its vector
-   has arrived, of its mask key if it has dropped out. `server.unmask` does the rest.
+5. signs the set of those whose vectors have arrived, one set and no other (`signed`);
+6. hands out, once `threshold` clients have signed that same set, one share of one secret of everybody
+   (`shares.reveal`): of the seed of its own mask if it is in the set, else of its mask key. `server.unmask` does the
+   rest, and the client erases all it kept.
 
-The functions keep nothing. The caller keeps `Secrets`, what it dealt and masked with, and the threshold in its own
-store, uses them for one attempt, and calls `mask` and `reveal` once. A server that follows the protocol learns the sum
-and no more; with c < `threshold` of a client's neighbors on its side it learns the sum of the others, at least
-`threshold` - c vectors around that client. A server that swaps public keys or shares on the way is caught by every
-client whose own file binds names to long-term keys. One that asks for the same vectors in several attempts and drops a
-client from one of them has two sums, and their difference: nothing here prevents that. Masks do not replace noise:
-every client adds its own in full.
+The functions keep nothing. The caller (`stages`) keeps what belongs to an attempt in its own store and takes each step
+once. *What a server can learn*, with c of the n clients on its side and 2 `threshold` > n + c: one sum, of at least
+`threshold` vectors. For two sets with `threshold` signatures each have an honest signer in common, as
+2 (threshold - c) > n - c, so one set has them at most, and of nobody both secrets are revealed. And whoever is in
+this set has masked with an honest signer of it: with those it masked with it is one of `threshold` clients, of whom
+`threshold` - c are honest, and the honest ones but for the signers are at most n - `threshold`, which is less; the
+signers have masked with everybody in the set. So nothing but the sum over the whole set comes off its masks.
+
+A server that swaps public keys or shares on the way is caught by every client whose own file binds names to long-term
+keys. Vectors carry noise of their own; a vector is masked in one attempt and never again, for the difference of two
+sums of the same vectors would tell single ones.
 
 Masks are ChaCha20 key streams, read as integers modulo 2^64. Flower's `pseudo_rand_gen` is not used: it folds the key
 to 32 bits, of which the keys it is given in fact fill 28, so its masks can be found by trying all seeds.
@@ -45,8 +52,6 @@ SECRET_BYTES = 32  # of a private key on the curve, of a seed, and of the seed's
 POINT_BYTES = 33  # of a public key on the curve, compressed
 PUBLIC_BYTES = 2 * POINT_BYTES + SECRET_BYTES  # of all that a client publishes
 
-SMALLEST_GROUP = 3  # clients in a sum
-
 PublicKeys = NewType("PublicKeys", bytes)
 """What a client publishes: the keys for encryption and for masks, and a commitment to the seed of its own mask."""
 
@@ -70,7 +75,7 @@ class Secrets:
 
     @property
     def mask_key(self) -> bytes:
-        """The private key of the masks shared with neighbors."""
+        """The private key of the masks shared with others."""
         return self.blob[SECRET_BYTES : 2 * SECRET_BYTES]
 
     @property
@@ -96,34 +101,34 @@ def mask(
     secrets: Secrets,
     me: int,
     values: NDArray[np.uint64],
-    neighbors: Mapping[int, PublicKeys],
+    others: Mapping[int, PublicKeys],
     threshold: int,
     context: bytes,
 ) -> NDArray[np.uint64]:
-    """The vector plus the client's own mask, plus or minus those shared with neighbors, modulo 2^64.
+    """The vector plus the client's own mask, plus or minus those shared with others, modulo 2^64.
 
     Args:
-        neighbors: those that have dealt.
-        threshold: the one this client has dealt with; never that of a later message.
-        context: names the run and the round, the same for all clients.
+        others: those that have dealt.
+        threshold: the one of this client's own file; never that of a message.
+        context: names the attempt and the terms, the same for all clients.
 
     Guarantees:
         A single masked vector is uniform, whatever the values.
-        With fewer neighbors than the threshold demands nothing is masked: the server could remove what little mask
+        With fewer others than the threshold demands nothing is masked: the server could remove what little mask
         there would be.
     """
-    if len(neighbors) + 1 < threshold:
+    if len(others) + 1 < threshold:
         raise InputError(
-            f"at least {threshold - 1} neighbors must have dealt before a vector is masked, got {len(neighbors)}; "
+            f"at least {threshold - 1} others must have dealt before a vector is masked, got {len(others)}; "
             "sit this round out."
         )
-    if me in neighbors or values.dtype != np.uint64 or values.ndim != 1:
+    if me in others or values.dtype != np.uint64 or values.ndim != 1:
         raise InputError(
-            f"a vector of uint64 and the neighbors of client {me} without itself are needed, got {values.dtype} of "
-            f"{values.ndim} dimensions and neighbors {sorted(neighbors)}; use `fixed_point.encode`."
+            f"a vector of uint64 and the others of client {me} without itself are needed, got {values.dtype} of "
+            f"{values.ndim} dimensions and others {sorted(others)}; use `fixed_point.encode`."
         )
     masked = values + self_mask(secrets.seed, values.size, context)
-    for peer, public in neighbors.items():
+    for peer, public in others.items():
         masked += pair_mask(secrets.mask_key, public, me, peer, values.size, context)
     return masked
 

@@ -1,8 +1,9 @@
-"""A masked round from the server's side, by SecAgg+: it learns the sum of the uploads and no single one.
+"""A masked round from the server's side: it learns the sum of the uploads and no single one.
 
-Four exchanges: keys, shares of secrets, masked uploads, shares that unmask the sum. A site may drop out in any of them;
-the difference it could not deliver is contained in its next one. A site that does not do as it should is found out,
-named with a reason, and left out; where that spoiled the attempt there is another one without it. Silence is no fault.
+Five exchanges: keys, shares of secrets, masked uploads, signatures on whose uploads arrived, shares that unmask their
+sum. A site may drop out in any of them; the difference it could not deliver is contained in its next one. A site that
+does not do as it should is found out, named with a reason, and left out; where that leaves too few there is another
+attempt without it, which costs those who have masked an upload another charge. Silence is no fault.
 """
 
 import secrets
@@ -13,10 +14,16 @@ import numpy as np
 
 from fedspd.deploy.masks.dispute import is_true
 from fedspd.deploy.masks.fixed_point import decode
-from fedspd.deploy.masks.member import SMALLEST_GROUP, PublicKeys, points
-from fedspd.deploy.masks.server import neighbors_of, threshold_for, unmask
+from fedspd.deploy.masks.member import PublicKeys, points
+from fedspd.deploy.masks.server import unmask
 from fedspd.deploy.masks.shares import SEALED_BYTES
-from fedspd.deploy.masks.signed import Scope, keys_are_signed, share_is_signed
+from fedspd.deploy.masks.signed import (
+    MOST_ATTEMPTS,
+    Scope,
+    keys_are_signed,
+    share_is_signed,
+    survivors_are_signed,
+)
 from fedspd.deploy.protocol import messages
 from fedspd.deploy.protocol.identity import Members
 from fedspd.deploy.protocol.terms import Terms
@@ -39,13 +46,17 @@ class Round(NamedTuple):
     number: int
     digests: dict[int, str]  # of the terms of each place that is asked
     kind: str  # of the message that asks for a masked vector
-    request: Callable[[int, str, Parcels], Any]  # it, for a place, an attempt and its neighbors' shares
+    request: Callable[[int, str, Parcels], Any]  # it, for a place, an attempt and the others' shares
     refuses: Callable[[int, messages.Masked], str | None]  # why a masked reply is not what was asked for
     step: float  # of the vectors
-    degree: int  # neighbors of each site; 0: all
     terms: Terms  # of any place
     members: Members  # all that the terms name
-    quorum: int = SMALLEST_GROUP  # fewest vectors that may be summed
+    quorum: int = 1  # fewest vectors that are of use; never fewer than the threshold are summed
+
+    @property
+    def fewest(self) -> int:
+        """How many must stay to the end."""
+        return max(self.terms.threshold, self.quorum)
 
 
 class Sum(NamedTuple):
@@ -64,16 +75,14 @@ class Outcome(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Who masks with whom in an attempt."""
+    """Who masks with each other in an attempt."""
 
-    graph: dict[int, frozenset[int]]
-    threshold: int
     publics: dict[int, PublicKeys]  # of all who dealt
     dealt: dict[int, Parcels]  # by dealer, for its holders
 
     def received(self, place: int) -> Parcels:
-        """What a site's neighbors have dealt to it."""
-        dealers = [peer for peer in self.graph[place] if peer in self.publics]
+        """What the others have dealt to a site."""
+        dealers = [peer for peer in self.publics if peer != place]
         return Parcels(
             {peer: self.dealt[peer].shares[place] for peer in dealers},
             {peer: self.dealt[peer].signatures[place] for peer in dealers},
@@ -89,10 +98,10 @@ def sum_securely(round: Round, exchange: Exchange) -> Outcome:
 
     Guarantees:
         There is another attempt only where somebody was found out in the last one, and none beyond a sum.
-        Fewer vectors than `quorum`, or than three, are never unmasked.
+        Fewer vectors than the threshold, or than `quorum`, are never unmasked.
     """
     culprits, why = dict[int, str](), ""
-    for _ in round.digests:
+    for _ in range(MOST_ATTEMPTS):
         attempt = Try(round, exchange, [place for place in round.digests if place not in culprits])
         try:
             return Outcome(attempt.sum(), culprits | attempt.culprits)
@@ -112,20 +121,11 @@ class Try:
         self.culprits: dict[int, str] = {}
 
     def sum(self) -> Sum:
-        """Keys, shares, vectors, and the shares that unmask their sum."""
+        """Keys, shares, vectors, signatures on whose they are, and the shares that unmask their sum."""
         self._enough(self.places, "may take part")
         group = self._dealt(self._published())
         replies = self._replies(group)
-        asked = {place: self._unmask(group, place, set(replies)) for place in replies}
-        revealed = {
-            place: answer.shares
-            for place, answer in self.exchange("train.unmask", asked).items()
-            if self._fine(
-                place,
-                set(answer.shares) == {*asked[place].survivors, *asked[place].dropped},
-                "it revealed other shares than it was asked for",
-            )
-        }
+        revealed = self._revealed(group, self._confirmed(replies))
         total = self._total(group, {place: reply.upload for place, reply in replies.items()}, revealed)
         return Sum(decode(total, self.round.step), {place: reply.charges for place, reply in replies.items()})
 
@@ -148,25 +148,24 @@ class Try:
 
     def _dealt(self, published: Mapping[int, messages.Published]) -> Group:
         """Whoever gets through keys and shares takes part."""
-        graph = neighbors_of(published, self.round.degree or None)
-        threshold = threshold_for(1 + len(next(iter(graph.values()))))
+        others = {place: published.keys() - {place} for place in published}
         asked = {
             place: messages.Deal(
-                self.round.digests[place], self.round.number, self.scope.attempt, place, threshold,
-                {peer: published[peer].keys for peer in graph[place]},
-                {peer: published[peer].signature for peer in graph[place]},
+                self.round.digests[place], self.round.number, self.scope.attempt,
+                {peer: published[peer].keys for peer in others[place]},
+                {peer: published[peer].signature for peer in others[place]},
             )
             for place in published
         }  # fmt: skip
         dealt = {
             place: Parcels(answer.shares, answer.signatures)
             for place, answer in self.exchange("train.deal", asked).items()
-            if self._fine(place, _asked_for(answer, graph[place]), "it dealt other shares than it was asked for")
+            if self._fine(place, _asked_for(answer, others[place]), "it dealt other shares than it was asked for")
             and self._fine(place, _of_one_length(answer), f"a share it dealt does not have {SEALED_BYTES} bytes")
             and self._fine(place, self._signed(place, answer), "the shares it dealt are not signed by its key")
         }
         self._enough(dealt, "dealt shares")
-        return Group(graph, threshold, {place: PublicKeys(published[place].keys) for place in dealt}, dealt)
+        return Group({place: PublicKeys(published[place].keys) for place in dealt}, dealt)
 
     def _signed(self, place: int, dealt: messages.Dealt) -> bool:
         return all(
@@ -175,16 +174,16 @@ class Try:
         )
 
     def _replies(self, group: Group) -> dict[int, messages.Masked]:
-        """Masked vectors; where shares were none, whoever is to blame is found before anything is unmasked."""
+        """Masked vectors; where shares were none, whoever is to blame is left out like one that dropped out."""
         round, attempt = self.round, self.scope.attempt
         asked = {place: round.request(place, attempt, group.received(place)) for place in group.publics}
         answers = self.exchange(round.kind, asked)
         complaints = {place: answer for place, answer in answers.items() if isinstance(answer, messages.Complaint)}
-        if complaints:
-            self._judge(group, complaints)
-            raise NoSum("a share was disputed")
+        self._judge(group, complaints)
         replies = {}
         for place, reply in answers.items():
+            if place in complaints or place in self.culprits:
+                continue
             why = round.refuses(place, reply)
             if self._fine(place, why is None, f"its masked upload is rejected: {why}"):
                 replies[place] = reply
@@ -196,7 +195,7 @@ class Try:
         for holder, complaint in complaints.items():
             self._fine(holder, bool(complaint.proofs), "it complained about nobody")
             for dealer, proof in complaint.proofs.items():
-                known = dealer in group.graph[holder] and dealer in group.dealt
+                known = dealer != holder and dealer in group.dealt
                 if known and is_true(
                     proof, holder, dealer, group.dealt[dealer].shares[holder], group.publics[holder],
                     group.publics[dealer],
@@ -206,23 +205,47 @@ class Try:
                     about = self.scope.name(dealer) if known else "somebody else"
                     self._fine(holder, False, f"it complained about {about} without reason")
 
-    def _unmask(self, group: Group, place: int, survivors: set[int]) -> messages.Unmask:
-        around = {place, *(peer for peer in group.graph[place] if peer in group.publics)}
-        stayed, gone = sorted(around & survivors), sorted(around - survivors)
-        return messages.Unmask(self.round.digests[place], self.round.number, self.scope.attempt, stayed, gone)
+    def _confirmed(self, survivors: Mapping[int, Any]) -> dict[int, bytes]:
+        """Signatures on who is to be summed, by those who are."""
+        number, digests, listed = self.round.number, self.round.digests, sorted(survivors)
+        asked = {place: messages.Confirm(digests[place], number, self.scope.attempt, listed) for place in listed}
+        signatures = {
+            place: answer.signature
+            for place, answer in self.exchange("train.confirm", asked).items()
+            if self._fine(
+                place,
+                survivors_are_signed(self.scope, self.round.members, place, listed, answer.signature),
+                "who is to be summed is not signed by its key",
+            )
+        }
+        self._enough(signatures, "signed who is to be summed", self.round.terms.threshold)
+        return signatures
+
+    def _revealed(self, group: Group, signatures: dict[int, bytes]) -> dict[int, dict[int, bytes]]:
+        """Shares of everybody who dealt, from those who have signed."""
+        number, digests = self.round.number, self.round.digests
+        asked = {place: messages.Unmask(digests[place], number, self.scope.attempt, signatures) for place in signatures}
+        return {
+            place: answer.shares
+            for place, answer in self.exchange("train.unmask", asked).items()
+            if self._fine(
+                place, answer.shares.keys() == group.publics.keys(), "it revealed other shares than it was asked for"
+            )
+        }
 
     def _total(
         self, group: Group, masked: Mapping[int, np.ndarray], revealed: Mapping[int, Mapping[int, bytes]]
     ) -> np.ndarray:
         sealed = {place: parcels.shares for place, parcels in group.dealt.items()}
-        opened = unmask(masked, group.publics, sealed, revealed, group.threshold, self.scope.context)
+        threshold = self.scope.terms.threshold
+        opened = unmask(masked, group.publics, sealed, revealed, threshold, self.scope.context)
         for holder, owner in opened.wrong.items():
             self._fine(holder, False, f"it revealed a wrong share of {self.scope.name(owner)}")
         for owner in opened.faked:
             self._fine(owner, False, "the shares it dealt do not give what it published")
         if opened.total is None:
             missing = ", ".join(self.scope.name(owner) for owner in (*opened.faked, *opened.lacking))
-            raise NoSum(f"there are not {group.threshold} right shares of {missing}")
+            raise NoSum(f"there are not {threshold} right shares of {missing}")
         return opened.total
 
     def _fine(self, place: int, fine: bool, otherwise: str) -> bool:
@@ -231,13 +254,13 @@ class Try:
             self.culprits.setdefault(place, otherwise)
         return fine
 
-    def _enough(self, places: Any, did: str) -> None:
-        fewest = max(SMALLEST_GROUP, self.round.quorum)
+    def _enough(self, places: Any, did: str, fewest: int = 0) -> None:
+        fewest = fewest or self.round.fewest
         if len(places) < fewest:
             raise NoSum(f"{len(places)} sites {did}, {fewest} are needed")
 
 
-def _asked_for(dealt: messages.Dealt, holders: frozenset[int]) -> bool:
+def _asked_for(dealt: messages.Dealt, holders: set[int]) -> bool:
     return dealt.shares.keys() == holders >= dealt.signatures.keys()
 
 

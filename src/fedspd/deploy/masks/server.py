@@ -1,13 +1,12 @@
-"""The server's part in SecAgg+: who is whose neighbor, and the sum of the vectors that have arrived.
+"""The server's part in unmasking: the sum of the vectors that have arrived, and who has lied about shares.
 
 See `member` for the protocol and its literature. The clients that have dealt fall into survivors, whose masked vector
 has arrived, and dropped ones. The sum of the survivors' vectors carries each survivor's own mask, and the masks that
-survivors share with dropped neighbors. Shares from enough clients give the seeds of the former and the mask keys of
+survivors share with dropped clients. Shares from enough clients give the seeds of the former and the mask keys of
 the latter.
 """
 
-from collections.abc import Collection, Mapping
-from random import SystemRandom
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 
 from fedspd.deploy.masks.member import (
     POINT_BYTES,
-    SMALLEST_GROUP,
     PublicKeys,
     pair_mask,
     public_half,
@@ -25,46 +23,6 @@ from fedspd.deploy.masks.member import (
 )
 from fedspd.deploy.masks.shares import SHARE_BYTES, commitment, commitments
 from fedspd.errors import InputError
-
-SMALLEST_DEGREE = 4  # from here on the threshold keeps the survivors connected
-
-
-def neighbors_of(members: Collection[int], degree: int | None) -> dict[int, frozenset[int]]:
-    """Each member's neighbors: `degree` of them, the nearest on a circle in random order; all others if None.
-
-    A client's work grows with the degree. Bell et al. take one that grows like the logarithm of the group.
-
-    Guarantees:
-        Neighbors are mutual, and each member has the same number of them.
-        With the threshold of `threshold_for`, a sum is given only if the survivors are connected, so that no part of
-        it can be told apart: what separates a circle are two gaps as wide as half the degree, and beside such a gap
-        more than a third of a client's shares are lost.
-    """
-    circle = sorted(set(members))
-    if len(circle) < SMALLEST_GROUP:
-        raise InputError(f"secure aggregation needs {SMALLEST_GROUP} members or more, got {len(circle)}; enlarge it.")
-    if degree is None or degree >= len(circle) - 1:
-        return {member: frozenset(circle) - {member} for member in circle}
-    if degree < SMALLEST_DEGREE or degree % 2:
-        raise InputError(f"degree must be even and at least {SMALLEST_DEGREE}, got {degree}; take an even one or None.")
-    SystemRandom().shuffle(circle)
-    offsets = [sign * away for away in range(1, degree // 2 + 1) for sign in (1, -1)]
-    return {
-        member: frozenset(circle[(place + offset) % len(circle)] for offset in offsets)
-        for place, member in enumerate(circle)
-    }
-
-
-def threshold_for(holders: int) -> int:
-    """How many shares give a secret: two thirds of the holders, rounded up.
-
-    The holders are a client and its neighbors: `degree` + 1, or the whole group. More than half are needed, or a server
-    could have both secrets of a client by telling two stories. Two thirds leave room for a third to drop out, and for
-    fewer than a third to side with a server that tells two stories.
-    """
-    if holders < SMALLEST_GROUP:
-        raise InputError(f"shares need {SMALLEST_GROUP} holders or more, got {holders}; enlarge the group.")
-    return -(-2 * holders // 3)
 
 
 class Opened(NamedTuple):
@@ -111,14 +69,13 @@ def unmask(
             faked.append(owner)
         else:
             secrets[owner] = secret
-    total = _unmasked(masked, publics, sealed, secrets, context) if len(secrets) == len(publics) else None
+    total = _unmasked(masked, publics, secrets, context) if len(secrets) == len(publics) else None
     return Opened(total, wrong, tuple(faked), tuple(lacking))
 
 
 def _unmasked(
     masked: Mapping[int, NDArray[np.uint64]],
     publics: Mapping[int, PublicKeys],
-    neighbors: Mapping[int, Collection[int]],
     secrets: Mapping[int, bytes],
     context: bytes,
 ) -> NDArray[np.uint64]:
@@ -126,7 +83,7 @@ def _unmasked(
     for survivor, vector in masked.items():
         total += vector - self_mask(secrets[survivor], vector.size, context)
     for owner in publics.keys() - masked.keys():
-        for survivor in masked.keys() & set(neighbors[owner]):
+        for survivor in masked:
             # What the dropped client would have added is the negative of what the survivor has.
             total += pair_mask(secrets[owner], publics[survivor], owner, survivor, total.size, context)
     return total

@@ -18,7 +18,8 @@ from flwr.common.secure_aggregation.crypto.shamir import create_shares
 from flwr.common.secure_aggregation.crypto.symmetric_encryption import decrypt, encrypt
 from flwr.common.secure_aggregation.secaggplus_utils import share_keys_plaintext_concat, share_keys_plaintext_separate
 
-from fedspd.deploy.masks.member import SMALLEST_GROUP, PublicKeys, Secrets, points, private_key, public_keys
+from fedspd.deploy.masks.member import POINT_BYTES, PublicKeys, Secrets, points, private_key, public_keys
+from fedspd.deploy.protocol.identity import SMALLEST_GROUP
 from fedspd.errors import InputError
 
 SHARE_BYTES = 52  # of a secret: the share's number (4) and three blocks (16 each), the last of them padding
@@ -35,28 +36,41 @@ class Share(NamedTuple):
     mask_key: bytes
 
 
-def deal(secrets: Secrets, me: int, neighbors: Mapping[int, PublicKeys], threshold: int) -> dict[int, bytes]:
-    """Sealed shares of the seed and of the mask key, for each neighbor and for oneself.
+def deal(secrets: Secrets, me: int, others: Mapping[int, PublicKeys], threshold: int) -> dict[int, bytes]:
+    """Sealed shares of the seed and of the mask key, for each of the others and for oneself.
 
     Guarantees:
         Fewer shares than `threshold` do not give a secret.
         A threshold of at most half of the holders is refused: one half could be told that the client has dropped out,
         the other that it has not, and the server would have both of its secrets.
-        Fewer than three holders are refused, since of two vectors each gives the other from the sum.
+        A threshold below three is refused, since of two vectors each gives the other from the sum.
+        Two clients with a key in common are refused: one of them has copied the other's.
     """
-    holders = sorted({me, *neighbors})
-    if me in neighbors or len(holders) < SMALLEST_GROUP or not len(holders) < 2 * threshold <= 2 * len(holders):
+    holders = sorted({me, *others})
+    if me in others or threshold < SMALLEST_GROUP or not len(holders) < 2 * threshold <= 2 * len(holders):
         raise InputError(
-            f"shares need {SMALLEST_GROUP} holders or more, a client and its neighbors, and a threshold above half of "
-            f"them, got {threshold} for client {me} with neighbors {sorted(neighbors)}; sit this round out."
+            f"shares need a threshold of {SMALLEST_GROUP} holders or more, a client and others, and of more than half "
+            f"of them, got {threshold} for client {me} with others {sorted(others)}; sit this round out."
         )
-    publics = {**neighbors, me: public_keys(secrets)}
+    publics = {**others, me: public_keys(secrets)}
+    _require_own_keys(publics)
     seeds = create_shares(secrets.seed, threshold, len(holders))
     mask_keys = create_shares(secrets.mask_key, threshold, len(holders))
     return {
         holder: seal(shared_key(secrets, publics[holder]), me, holder, Share(seed, mask_key))
         for holder, seed, mask_key in zip(holders, seeds, mask_keys, strict=True)
     }
+
+
+def _require_own_keys(publics: Mapping[int, PublicKeys]) -> None:
+    owners = dict[bytes, int]()
+    for owner, public in publics.items():
+        for key in (*(public[start : start + POINT_BYTES] for start in (0, POINT_BYTES)), public[2 * POINT_BYTES :]):
+            if owners.setdefault(key, owner) != owner:
+                raise InputError(
+                    f"each client must have round keys of its own, got one key of clients {owners[key]} and {owner}; "
+                    "sit this round out."
+                )
 
 
 def seal(key: bytes, dealer: int, holder: int, share: Share) -> bytes:
@@ -104,19 +118,17 @@ def reveal(
     sealed: Mapping[int, bytes],
     publics: Mapping[int, PublicKeys],
     survivors: Collection[int],
-    dropped: Collection[int],
     threshold: int,
 ) -> dict[int, bytes]:
-    """Of every survivor the share of its seed, of every dropped neighbor the share of its mask key.
+    """Of every survivor the share of its seed, of everybody else the share of its mask key.
 
     Args:
         secrets: of this client.
         me: its place.
         sealed: what each of them, this client included, has dealt to this client.
-        publics: the neighbors this client has masked with, from its own store.
-        survivors: those whose vectors have arrived, as the server says.
-        dropped: the others.
-        threshold: the one this client has dealt with; never that of a later message.
+        publics: the others this client has masked with, from its own store.
+        survivors: those whose vectors have arrived, as enough clients have signed.
+        threshold: the one of this client's own file; never that of a message.
 
     Guarantees:
         Nobody's two secrets are revealed together.
@@ -124,21 +136,25 @@ def reveal(
         unmask single clients.
         A share that was changed, or dealt by or to somebody else, is refused.
     """
-    known = {*publics, me}
-    both, strangers = set(survivors) & set(dropped), {*survivors, *dropped} - known
-    if both or strangers or me not in survivors:
-        raise InputError(
-            f"client {me} must be a survivor and everybody else a neighbor, survivor or dropped but not both, got "
-            f"strangers {sorted(strangers)} and {sorted(both)} as both; nothing is revealed in this round."
-        )
-    if len(set(survivors)) < threshold:
-        raise InputError(
-            f"at least {threshold} survivors are needed around client {me}, got {len(set(survivors))}; "
-            "nothing is revealed in this round."
-        )
+    check_survivors(me, survivors, publics, threshold)
     everybody = {**publics, me: public_keys(secrets)}
-    dealt = {owner: _opened(secrets, me, sealed, owner, everybody[owner]) for owner in {*survivors, *dropped}}
+    dealt = {owner: _opened(secrets, me, sealed, owner, public) for owner, public in everybody.items()}
     return {owner: share.seed if owner in survivors else share.mask_key for owner, share in dealt.items()}
+
+
+def check_survivors(me: int, survivors: Collection[int], others: Collection[int], threshold: int) -> None:
+    """Refuse a set that this client is not in, that is too small, or with somebody it has not masked with."""
+    strangers = set(survivors) - {*others, me}
+    if strangers or me not in survivors or len(set(survivors)) < len(survivors):
+        raise InputError(
+            f"client {me} and others it has masked with must be the survivors, each named once, got strangers "
+            f"{sorted(strangers)} in {sorted(survivors)}; nothing is revealed in this attempt."
+        )
+    if len(survivors) < threshold:
+        raise InputError(
+            f"at least {threshold} survivors are needed for client {me}, got {len(survivors)}; "
+            "nothing is revealed in this attempt."
+        )
 
 
 def shared_key(secrets: Secrets, public: PublicKeys) -> bytes:
@@ -157,6 +173,6 @@ def _opened(secrets: Secrets, me: int, sealed: Mapping[int, bytes], owner: int, 
     if share is None:
         raise InputError(
             f"a share dealt by client {owner} to client {me} is needed, got none or a changed one; "
-            "nothing is revealed in this round."
+            "nothing is revealed in this attempt."
         )
     return share

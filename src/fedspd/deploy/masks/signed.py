@@ -1,12 +1,14 @@
-"""What sites sign in a masked round by their long-term keys: their round keys, and the shares they deal."""
+"""What sites sign in a masked round by their long-term keys: round keys, the shares they deal, and who survived."""
 
 import json
+from collections.abc import Collection
 from typing import NamedTuple
 
 from fedspd.deploy.protocol.identity import Identity, Members, PublicKey
 from fedspd.deploy.protocol.terms import Terms
 
-KEYS, SHARE = "keys of a masked round", "share of a masked round"  # what is signed
+KEYS, SHARE, SURVIVORS = "keys of a masked round", "share of a masked round", "survivors of a masked round"
+MOST_ATTEMPTS = 3  # at a round: each that has masked an upload was charged
 SIGNATURE_BYTES = 2 + 2 * (2 + 49)  # at most: a list of two numbers, each of 384 bits and a sign
 
 
@@ -19,8 +21,8 @@ class Scope(NamedTuple):
 
     @property
     def context(self) -> bytes:
-        """What masks are made for, and for nothing else."""
-        return json.dumps([self.terms.run, self.round, self.attempt]).encode()
+        """What masks are made for, and signatures: this attempt under these terms, and nothing else."""
+        return json.dumps([self.terms.run, self.round, self.attempt, self.terms.common]).encode()
 
     def name(self, place: int) -> str:
         """Whom the terms have at a place."""
@@ -28,7 +30,7 @@ class Scope(NamedTuple):
 
     def parts(self, place: int) -> tuple[bytes, ...]:
         """What every signature of a site begins with."""
-        return self.context, self.name(place).encode(), self.terms.common.encode()
+        return self.context, self.name(place).encode()
 
 
 def sign_keys(scope: Scope, identity: Identity, place: int, keys: bytes) -> bytes:
@@ -50,6 +52,22 @@ def share_is_signed(scope: Scope, members: Members, dealer: int, holder: int, se
     """Whether a sealed share comes from the dealer that the terms have at a place, and is for this holder."""
     parts = (*scope.parts(dealer), scope.name(holder).encode(), sealed)
     return _verified(members[scope.name(dealer)], signature, SHARE, *parts)
+
+
+def sign_survivors(scope: Scope, identity: Identity, place: int, survivors: Collection[int]) -> bytes:
+    """A site's signature on whose uploads are to be summed."""
+    return identity.sign(SURVIVORS, *scope.parts(place), _listed(survivors))
+
+
+def survivors_are_signed(
+    scope: Scope, members: Members, place: int, survivors: Collection[int], signature: bytes
+) -> bool:
+    """Whether the site that the terms have at a place has signed these survivors."""
+    return _verified(members[scope.name(place)], signature, SURVIVORS, *scope.parts(place), _listed(survivors))
+
+
+def _listed(survivors: Collection[int]) -> bytes:
+    return json.dumps(sorted(survivors)).encode()
 
 
 def _verified(key: PublicKey, signature: bytes, purpose: str, *parts: bytes) -> bool:

@@ -1,7 +1,8 @@
 """A site's part in a masked round, stage by stage. Its secrets live in its store, and each serves one attempt.
 
-The site takes neither keys nor shares from a server's word: both are signed by the sites they come from, and the names
-that the terms give to places are bound to keys by the site's own file.
+The site takes neither keys nor shares nor who survived from a server's word: all are signed by the sites they come
+from, the names that the terms give to places are bound to keys by the site's own file, and so are the threshold and
+the number of colluders.
 """
 
 import json
@@ -14,16 +15,26 @@ import numpy as np
 from fedspd.deploy.masks.dispute import prove
 from fedspd.deploy.masks.fixed_point import MOMENTS_STEP, STEP, encode, rounded
 from fedspd.deploy.masks.member import PublicKeys, Secrets, mask, new_secrets, public_keys
-from fedspd.deploy.masks.shares import deal, reveal, unopened
-from fedspd.deploy.masks.signed import Scope, keys_are_signed, share_is_signed, sign_keys, sign_share
+from fedspd.deploy.masks.shares import check_survivors, deal, reveal, unopened
+from fedspd.deploy.masks.signed import (
+    MOST_ATTEMPTS,
+    Scope,
+    keys_are_signed,
+    share_is_signed,
+    sign_keys,
+    sign_share,
+    sign_survivors,
+    survivors_are_signed,
+)
 from fedspd.deploy.protocol import messages
-from fedspd.deploy.protocol.identity import Identity, Members
+from fedspd.deploy.protocol.identity import NAME, Identity, Members
 from fedspd.deploy.protocol.terms import Terms
 from fedspd.deploy.site.policy import Refusal
 from fedspd.deploy.site.store import Store, Stored
 from fedspd.errors import InputError
 
 Asked = messages.AskMasked | messages.MeasureMasked
+Step = messages.Exchange | messages.Deal | messages.Confirm | messages.Unmask
 Sent = Callable[[np.ndarray], np.ndarray]
 """What the server will make of a vector that travels as whole numbers."""
 
@@ -35,20 +46,24 @@ class Attempt:
     """One attempt at a masked round, as far as it has come; bytes are kept as hexadecimal text."""
 
     secrets: str = field(repr=False)
-    threshold: int = 0
-    keys: dict[str, str] = field(default_factory=dict)  # of the neighbors
-    own: str = ""  # what the site dealt to itself
-    shares: dict[str, str] = field(default_factory=dict)  # what neighbors dealt to the site
+    keys: dict[str, str] = field(default_factory=dict)  # of the others
+    own: str = field(default="", repr=False)  # what the site dealt to itself
+    shares: dict[str, str] = field(default_factory=dict)  # what the others dealt to the site
     masked: bool = False
-    revealed: bool = False
+    survivors: tuple[int, ...] = ()  # whom the site has signed
 
     def public(self, places: Any) -> dict[int, PublicKeys]:
-        """The keys of some neighbors."""
+        """The keys of some of the others."""
         return {int(place): PublicKeys(bytes.fromhex(self.keys[str(place)])) for place in places}
 
 
 def check_members(terms: Terms, identity: Identity | None, members: Members | None) -> tuple[Identity, Members]:
-    """Refuse a masked run with sites that this one does not know, or in which it is not the one it is called."""
+    """Refuse a masked run with sites that this one does not know, by another name, or with another threshold.
+
+    Guarantees:
+        A run has the threshold and the colluders of the site's own file, however many of its members take part: the
+        file's numbers are right for all of them, so they are for fewer, as long as the threshold can be met.
+    """
     if identity is None or members is None:
         raise Refusal(
             "masks need the site's own key and its file of the federation's members, which are not here; "
@@ -60,6 +75,18 @@ def check_members(terms: Terms, identity: Identity | None, members: Members | No
     name = terms.members[terms.place]
     if members[name] != identity.public:
         raise Refusal(f"the run calls this site {name!r}, which has another key in the site's file of members.")
+    file = members.threshold, members.colluders
+    if not members.threshold:
+        raise Refusal(
+            "the site's file of members has no threshold, and masks need one; ask the operator for a new file."
+        )
+    if (terms.threshold, terms.colluders) != file:
+        raise Refusal(
+            f"at least {file[0]} sites are summed and {file[1]} may collude by the site's file of members, the run has "
+            f"{terms.threshold} and {terms.colluders}."
+        )
+    if len(terms.members) < members.threshold:
+        raise Refusal(f"at least {file[0]} sites are summed here, the run has {len(terms.members)}.")
     return identity, members
 
 
@@ -77,8 +104,24 @@ class Masking:
         self.store, self.terms = store, terms
         self.identity, self.members = check_members(terms, identity, members)
 
+    def step(self, request: Step) -> Any:
+        """Whatever comes before the upload or after it."""
+        match request:
+            case messages.Exchange():
+                return self.exchange(request)
+            case messages.Deal():
+                return self.deal(request)
+            case messages.Confirm():
+                return self.confirm(request)
+            case messages.Unmask():
+                return self.unmask(request)
+
     def exchange(self, request: messages.Exchange) -> messages.Published:
-        """Fresh keys, signed."""
+        """Fresh keys, signed; every other attempt of the run is over."""
+        known = self.store.secrets(self.terms.run, request.round, request.attempt)
+        if known is not None or not NAME.fullmatch(request.attempt):
+            raise Refusal("keys are published once in an attempt, which has a short name.", final=False)
+        self._require_another(request.round)
         attempt = Attempt(new_secrets().blob.hex())
         self._keep(request, attempt)
         keys = public_keys(_secrets(attempt))
@@ -86,18 +129,17 @@ class Masking:
         return messages.Published(request.terms, request.round, keys, signature)
 
     def deal(self, request: messages.Deal) -> messages.Dealt:
-        """Shares of the site's secrets for its neighbors, sealed and signed."""
+        """Shares of the site's secrets for the others, sealed and signed."""
         attempt, scope, me = self._attempt(request), self._scope(request), self.terms.place
-        if attempt.keys or request.place != me:
-            raise Refusal("shares are dealt once in an attempt, by the site they belong to.", final=False)
+        if attempt.keys:
+            raise Refusal("shares are dealt once in an attempt.", final=False)
         self._require_signed(request.keys, request.signatures, "round keys", lambda place, keys, signature: (
             keys_are_signed(scope, self.members, place, keys, signature)
         ))  # fmt: skip
         keys = {place: PublicKeys(key) for place, key in request.keys.items()}
-        shares = _public(lambda: deal(_secrets(attempt), me, keys, request.threshold))
+        shares = _public(lambda: deal(_secrets(attempt), me, keys, self.members.threshold))
         own = shares.pop(me)
-        kept = replace(attempt, threshold=request.threshold, keys=_texts(request.keys), own=own.hex())
-        self._keep(request, kept)
+        self._keep(request, replace(attempt, keys=_texts(request.keys), own=own.hex()))
         signatures = {holder: sign_share(scope, self.identity, me, holder, sealed) for holder, sealed in shares.items()}
         return messages.Dealt(request.terms, request.round, shares, signatures)
 
@@ -118,33 +160,67 @@ class Masking:
         stored = release(lambda upload: rounded(upload, step, summands))
         values = encode(np.frombuffer(stored.upload, "<f8"), step, summands)
         context = self._scope(request).context
-        hidden = mask(secrets, self.terms.place, values, publics, attempt.threshold, context)
+        hidden = mask(secrets, self.terms.place, values, publics, self.members.threshold, context)
         self._keep(request, replace(attempt, shares=_texts(request.shares), masked=True))
         return messages.Masked(request.terms, request.round, hidden, stored.number)
 
+    def confirm(self, request: messages.Confirm) -> messages.Confirmed:
+        """A signature on whose uploads are to be summed: one set in an attempt, and no other."""
+        attempt, me = self._attempt(request), self.terms.place
+        if not attempt.masked or attempt.survivors:
+            raise Refusal("survivors are signed once, after the site's own upload.", final=False)
+        _public(lambda: check_survivors(me, request.survivors, attempt.public(attempt.shares), self.members.threshold))
+        self._keep(request, replace(attempt, survivors=tuple(sorted(request.survivors))))
+        signature = sign_survivors(self._scope(request), self.identity, me, request.survivors)
+        return messages.Confirmed(request.terms, request.round, signature)
+
     def unmask(self, request: messages.Unmask) -> messages.Unmasked:
-        """Shares that remove the masks of neighbors: of each its own mask's, or those it has in common, never both."""
+        """Shares that remove the masks of the sum that enough sites have signed; then the secrets are erased."""
         attempt = self._attempt(request)
-        if not attempt.masked or attempt.revealed:
-            raise Refusal("shares are revealed once, after the site's own upload.", final=False)
+        self._require_confirmed(request, attempt)
         received = {int(place): bytes.fromhex(share) for place, share in attempt.shares.items()}
         received[self.terms.place] = bytes.fromhex(attempt.own)
         publics = attempt.public(attempt.shares)
         shares = _public(
             lambda: reveal(
-                _secrets(attempt), self.terms.place, received, publics, request.survivors, request.dropped,
-                attempt.threshold,
+                _secrets(attempt), self.terms.place, received, publics, attempt.survivors, self.members.threshold
             )
-        )  # fmt: skip
-        self._keep(request, replace(attempt, revealed=True))
+        )
+        self.store.erase_secrets(self.terms.run)
         return messages.Unmasked(request.terms, request.round, shares)
+
+    def _require_confirmed(self, request: messages.Unmask, attempt: Attempt) -> None:
+        """Refuse to reveal before so many sites as the threshold have signed the set that this site signed."""
+        if not attempt.survivors:
+            raise Refusal("shares are revealed once, after the site has signed who is summed.", final=False)
+        scope = self._scope(request)
+        signed = [
+            place
+            for place, signature in request.signatures.items()
+            if place in attempt.survivors
+            and survivors_are_signed(scope, self.members, place, attempt.survivors, signature)
+        ]
+        if len(signed) < self.members.threshold:
+            raise Refusal(
+                f"{len(signed)} sites have signed the survivors that this one signed, {self.members.threshold} are "
+                "needed before anything is revealed.",
+                final=False,
+            )
+
+    def _require_another(self, round: int) -> None:
+        """Refuse attempts without end: each in which the site uploads is charged, and moments are planned once."""
+        masked = self.store.masked_attempts(self.terms.run, round)
+        if round == 0 and masked:
+            raise Refusal("the site has released its moments, and the run plans no second release; start a new run.")
+        if masked >= MOST_ATTEMPTS:
+            raise Refusal(f"round {round} was masked here in {MOST_ATTEMPTS} attempts; there are no more.")
 
     def _ready(self, request: Asked) -> Attempt:
         """The attempt that a masked round belongs to; refused before anything is spent."""
         attempt, scope, me = self._attempt(request), self._scope(request), self.terms.place
         strangers = {str(place) for place in request.shares} - set(attempt.keys)
-        if attempt.masked or not attempt.keys or strangers or len(request.shares) + 1 < attempt.threshold:
-            raise Refusal("an upload is masked once, with enough neighbors that have dealt.", final=False)
+        if attempt.masked or not attempt.keys or strangers or len(request.shares) + 1 < self.members.threshold:
+            raise Refusal("an upload is masked once, with enough others that have dealt.", final=False)
         self._require_signed(request.shares, request.signatures, "shares", lambda place, sealed, signature: (
             share_is_signed(scope, self.members, place, me, sealed, signature)
         ))  # fmt: skip
@@ -165,13 +241,14 @@ class Masking:
 
     def _attempt(self, request: Any) -> Attempt:
         stored = self.store.secrets(self.terms.run, request.round, request.attempt)
-        if stored is None:
-            raise Refusal("the site has no keys for this attempt at a masked round.", final=False)
-        return Attempt(**json.loads(stored))
+        if not stored:
+            raise Refusal("the site has no keys for this attempt at a masked round, or it is over.", final=False)
+        values = json.loads(stored)
+        return Attempt(**values | {"survivors": tuple(values["survivors"])})
 
     def _keep(self, request: Any, attempt: Attempt) -> None:
         content = json.dumps(asdict(attempt)).encode()
-        self.store.keep_secrets(self.terms.run, request.round, request.attempt, content)
+        self.store.keep_secrets(self.terms.run, request.round, request.attempt, attempt.masked, content)
 
 
 def _secrets(attempt: Attempt) -> Secrets:
@@ -182,7 +259,7 @@ def _texts(content: dict[int, bytes]) -> dict[str, str]:
     return {str(place): value.hex() for place, value in content.items()}
 
 
-def _public(act: Callable[[], dict[int, bytes]]) -> dict[int, bytes]:
+def _public(act: Callable[[], Any]) -> Any:
     """The protocol's own refusals speak of places and keys, never of an upload."""
     try:
         return act()

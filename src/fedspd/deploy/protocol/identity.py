@@ -31,6 +31,7 @@ from fedspd.reading import read_toml
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")  # of a site: it stands in logs, ledgers, reports and paths
 SCHEME = ec.ECDSA(hashes.SHA384())
 MAKE_ONE = "make one by `fedspd deploy join`"
+SMALLEST_GROUP = 3  # of two, each knows the other's part
 
 
 @dataclass(frozen=True)
@@ -122,12 +123,19 @@ def read_public_key(line: str) -> PublicKey:
 class Members(Mapping[str, PublicKey]):
     """The sites of a federation and their public keys, in the order of its file.
 
+    Args:
+        sites: their names and keys.
+        threshold: fewest sites in a masked sum; 0: none is said, and nothing is masked.
+        colluders: most sites that may tell a server all they know, and no sum of fewer is learned.
+
     Guarantees:
         Names are short, printable and distinct; no two sites have the same key.
+        Of any two sets with as many signatures as the threshold, one honest site has signed both.
     """
 
-    def __init__(self, sites: Iterable[tuple[str, PublicKey]]) -> None:
+    def __init__(self, sites: Iterable[tuple[str, PublicKey]], threshold: int = 0, colluders: int = 0) -> None:
         self._sites: dict[str, PublicKey] = {}
+        self.threshold, self.colluders = threshold, colluders
         owners: dict[PublicKey, str] = {}
         for name, key in sites:
             check_name(name)
@@ -139,6 +147,8 @@ class Members(Mapping[str, PublicKey]):
                 )
             self._sites[name] = key
             owners[key] = name
+        if threshold or colluders:
+            _check_threshold(len(self._sites), threshold, colluders)
 
     def __getitem__(self, name: str) -> PublicKey:
         return self._sites[name]
@@ -163,14 +173,29 @@ def check_name(name: Any, what: str = "a site's name") -> None:
 
 
 def read_members(path: Path) -> Members:
-    """The federation's file: one [[site]] table for each site, with its name and key; other entries are ignored."""
-    tables = read_toml(path, "the federation's file", "ask the server's operator for it.").get("site")
+    """The federation's file: a [[site]] table for each site, with its name and key, and a threshold for masked runs."""
+    values = read_toml(path, "the federation's file", "ask the server's operator for it.")
+    tables, numbers = values.get("site"), [values.get(name, 0) for name in ("threshold", "colluders")]
+    if any(type(number) is not int for number in numbers):
+        raise InputError(f"{path}: threshold and colluders must be whole numbers, got {numbers}; mend them.")
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise InputError(f"{path} must have a [[site]] table for each site, got none; add them.")
     try:
-        return Members([_member(table) for table in tables])
+        return Members([_member(table) for table in tables], *numbers)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def _check_threshold(members: int, threshold: int, colluders: int) -> None:
+    """Refuse a threshold under which a server could show two sets of survivors to two parts of the sites."""
+    if not (
+        0 <= colluders < threshold <= members and threshold >= SMALLEST_GROUP and 2 * threshold > members + colluders
+    ):
+        fewest = max(SMALLEST_GROUP, (members + max(colluders, 0)) // 2 + 1)
+        raise InputError(
+            f"twice the threshold must be more than the {members} sites plus the colluders, got threshold {threshold} "
+            f"and colluders {colluders}; with so many colluders it is from {fewest} to {members}."
+        )
 
 
 def _member(table: dict[str, Any]) -> tuple[str, PublicKey]:

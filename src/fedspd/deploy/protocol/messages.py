@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-VERSION = 2
+VERSION = 3
 """Of these messages: server and sites must have the same."""
 
 
@@ -90,7 +90,7 @@ class Exchange(NamedTuple):
 
     terms: str
     round: int
-    attempt: str  # a masked round that is begun again has fresh keys
+    attempt: str  # a masked round that is begun again has fresh keys, a fresh upload and another charge
 
 
 class Published(NamedTuple):
@@ -103,19 +103,17 @@ class Published(NamedTuple):
 
 
 class Deal(NamedTuple):
-    """Server: the signed keys of your neighbors; share your secrets among them."""
+    """Server: the signed keys of the others; share your secrets among them."""
 
     terms: str
     round: int
     attempt: str
-    place: int
-    threshold: int
     keys: dict[int, bytes]
     signatures: dict[int, bytes]
 
 
 class Dealt(NamedTuple):
-    """Site: one sealed share for each neighbor, each signed."""
+    """Site: one sealed share for each of the others, each signed."""
 
     terms: str
     round: int
@@ -124,7 +122,7 @@ class Dealt(NamedTuple):
 
 
 class AskMasked(NamedTuple):
-    """Server: play this round and mask what you upload; shares come from the neighbors that are still there."""
+    """Server: play this round and mask what you upload; shares come from the others that are still there."""
 
     terms: str
     round: int
@@ -164,18 +162,34 @@ class Complaint(NamedTuple):
     proofs: dict[int, bytes]  # by dealer
 
 
-class Unmask(NamedTuple):
-    """Server: who answered and who did not; give the shares that remove their masks."""
+class Confirm(NamedTuple):
+    """Server: the masked uploads of these places have arrived; sign that they, and no others, are to be summed."""
 
     terms: str
     round: int
     attempt: str
     survivors: list[int]
-    dropped: list[int]
+
+
+class Confirmed(NamedTuple):
+    """Site: its signature on the survivors; it signs no other set in this attempt."""
+
+    terms: str
+    round: int
+    signature: bytes
+
+
+class Unmask(NamedTuple):
+    """Server: so many have signed the survivors that you signed; give the shares that remove the masks of their sum."""
+
+    terms: str
+    round: int
+    attempt: str
+    signatures: dict[int, bytes]
 
 
 class Unmasked(NamedTuple):
-    """Site: one share for each neighbor."""
+    """Site: one share of each that dealt to it."""
 
     terms: str
     round: int
@@ -212,6 +226,7 @@ REQUESTS = {
     "train.deal": Deal,
     "train.mask": AskMasked,
     "train.measure_masked": MeasureMasked,
+    "train.confirm": Confirm,
     "train.unmask": Unmask,
     "query.close": Close,
 }
@@ -226,6 +241,7 @@ REPLIES = {
     "train.deal": Dealt,
     "train.mask": Masked,
     "train.measure_masked": Masked,
+    "train.confirm": Confirmed,
     "train.unmask": Unmasked,
     "query.close": Closed,
 }

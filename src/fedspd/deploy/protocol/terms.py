@@ -26,7 +26,9 @@ MOST_RECORDS = 10**9  # of a site; step sizes and noise are computed from it
 MOST_SITES = 10**5
 DIGEST = re.compile(r"[0-9a-f]{16,64}")  # of a schema
 NAME = re.compile(r"[A-Za-z0-9._-]{1,80}")  # of a run: it stands in logs and ledgers
-COMMON = "run", "sizes", "schema", "aggregation", "draws", "largest_weight", "members"  # with the settings
+COMMON = (
+    "run", "sizes", "schema", "aggregation", "draws", "largest_weight", "members", "threshold", "colluders",
+)  # with the settings  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Terms:
     draws: int | None = None  # a seed that fixes all draws, for tests of unprotected sites
     largest_weight: float = 1000.0  # that the server will ever send
     members: tuple[str, ...] = ()  # names of all sites in the order of their places, for secure aggregation only
+    threshold: int = 0  # fewest sites in a masked sum, as every site's own file has it; 0: nothing is masked
+    colluders: int = 0  # most sites that may side with the server, likewise
 
     @cached_property
     def text(self) -> str:
@@ -85,6 +89,11 @@ class Terms:
             raise InputError(
                 "a deployed run needs data.row_norm and data.scaling = noisy-moments or min-max, got "
                 f"{data.row_norm} and {data.scaling!r}; set them."
+            )
+        if self.config.privacy.trust != "each-upload":  # a site adds all of the noise that its own upload needs
+            raise InputError(
+                f"a deployed run needs privacy.trust = each-upload, got {self.config.privacy.trust}; leave it out, or "
+                "simulate."
             )
         if not 0 <= data.bias < data.row_norm:
             raise InputError(
@@ -209,8 +218,9 @@ def _read_settings(values: Any) -> Config:
 
 
 def _named(terms: Terms) -> bool:
-    """Whether the sites of a masked run have names, and no other run's have."""
-    names = terms.members
+    """Whether the sites of a masked run have names and a threshold, and no other run's have."""
+    names, numbers = terms.members, (terms.threshold, terms.colluders)
     if terms.aggregation != SECURE:
-        return not names
-    return len(set(names)) == len(names) == len(terms.sizes) and all(map(SITE_NAME.fullmatch, names))
+        return not names and not any(numbers)
+    named = len(set(names)) == len(names) == len(terms.sizes) and all(map(SITE_NAME.fullmatch, names))
+    return named and all(type(number) is int and number >= 0 for number in numbers)

@@ -59,11 +59,13 @@ def terms_of(settings: RunSettings, schema: Schema, members: list[Member], run: 
     federation = settings.federation
     config, sizes = settings.for_sites(len(members)), tuple(member.records for member in members)
     draws = (config.run.seed or 0) if federation.fixed_draws else None
-    names = tuple(member.site for member in members) if federation.aggregation == SECURE else ()
+    masked = federation.aggregation == SECURE
+    names = tuple(member.site for member in members) if masked else ()
+    numbers = (settings.members.threshold, settings.members.colluders) if masked else (0, 0)
     return [
         Terms(
             run, config, sizes, place, schema.digest, federation.aggregation, draws,
-            largest_weight=federation.largest_weight, members=names,
+            largest_weight=federation.largest_weight, members=names, threshold=numbers[0], colluders=numbers[1],
         )
         for place in range(len(members))
     ]  # fmt: skip

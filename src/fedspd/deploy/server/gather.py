@@ -152,7 +152,7 @@ def _summed(
         Round(
             mail.round, digests, kind, request,
             lambda place, reply: refuse_reply(reply, mail.roster[place], mail.round, shape, limits[place]),
-            step, mail.federation.neighbors, terms, members, mail.federation.quorum,
+            step, terms, members, mail.federation.quorum,
         ),
         mail.exchange,
     )  # fmt: skip

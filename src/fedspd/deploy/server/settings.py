@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from fedspd.config import Config, changed, parse
-from fedspd.deploy.masks.member import SMALLEST_GROUP
-from fedspd.deploy.protocol.identity import Members, PublicKey, check_name, read_public_key
+from fedspd.deploy.protocol.identity import SMALLEST_GROUP, Members, PublicKey, check_name, read_public_key
 from fedspd.deploy.protocol.terms import MOST_RECORDS, NOT_HERE, PLAIN, SECURE
 from fedspd.errors import InputError
+from fedspd.privacy.shared_noise import usual_colluders, usual_threshold
 from fedspd.reading import overridden, parse_section, read_toml, setting
 
 
@@ -25,10 +25,13 @@ class Federation:
     quorum: int = setting(1, "fewest answers that a round, and the start, can do with", at_least=1)
     start_seconds: float = setting(600.0, "how long the run waits for its sites", above=0)
     round_seconds: float = setting(60.0, "how long a round waits for its answers", above=0)
-    aggregation: str = setting(
-        PLAIN, "secure: the server sees sums of uploads only, by SecAgg+", choices=(PLAIN, SECURE)
+    aggregation: str = setting(PLAIN, "secure: the server sees sums of uploads only", choices=(PLAIN, SECURE))
+    threshold: int | None = setting(
+        None, "secure: fewest sites in a sum; absent: four fifths, or one less than all of few", at_least=SMALLEST_GROUP
     )
-    neighbors: int = setting(0, "secure: sites that each shares its masks with; 0: all", at_least=0)
+    colluders: int | None = setting(
+        None, "secure: sites that may side with the server; absent: so many that two thirds in a sum do not", at_least=0
+    )
     largest_weight: float = setting(1000.0, "weights are kept within this, whatever sites upload", above=0)
     test: str = setting("", "CSV file with public records that models are measured on; empty: none")
     fixed_draws: bool = setting(False, "draw from run.seed, for tests; sites with a budget refuse")
@@ -82,8 +85,10 @@ class RunSettings:
 
     @property
     def members(self) -> Members:
-        """The sites whose keys are known."""
-        return Members([(seat.name, _key(seat)) for seat in self.seats if seat.key])
+        """The sites whose keys are known, and the threshold of masked runs once there are enough of them."""
+        sites = [(seat.name, _key(seat)) for seat in self.seats if seat.key]
+        threshold, colluders = masked_group(len(sites), self.federation.threshold, self.federation.colluders)
+        return Members(sites, threshold, colluders) if len(sites) >= threshold else Members(sites)
 
     @property
     def sites(self) -> int:
@@ -111,6 +116,13 @@ class RunSettings:
                 "metrics.criterion": False,
             },
         )
+
+
+def masked_group(sites: int, threshold: int | None = None, colluders: int | None = None) -> tuple[int, int]:
+    """Threshold and colluders of a federation: what its operator says, or by a rule that lets one of four be absent."""
+    if threshold is None:
+        threshold = max(SMALLEST_GROUP, min(usual_threshold(sites), sites - 1))
+    return threshold, usual_colluders(sites, threshold) if colluders is None else colluders
 
 
 def read_federation(path: Path, overrides: Mapping[str, Any] | None = None) -> RunSettings:
@@ -154,17 +166,18 @@ def _check(settings: RunSettings) -> None:
         raise InputError(
             f"federation.sites must be at most the [[site]] tables, {len(names)}, got {federation.sites}; lower it."
         )
-    settings.members  # noqa: B018 (refuses keys that are none)
+    members = settings.members  # refuses keys that are none, and a threshold that does not fit
     most = min(settings.sites, settings.config.participants)
     if federation.quorum > most:
         raise InputError(
             f"federation.quorum must be at most federation.sites and run.participants, {most}, got "
             f"{federation.quorum}; lower it."
         )
-    if federation.aggregation == SECURE and federation.quorum < SMALLEST_GROUP:
+    fewest = max(SMALLEST_GROUP, members.threshold)
+    if federation.aggregation == SECURE and federation.quorum < fewest:
         raise InputError(
-            f"federation.quorum must be at least {SMALLEST_GROUP} for secure aggregation, got {federation.quorum}; "
-            "raise it."
+            f"federation.quorum must be at least {fewest} for secure aggregation, the threshold below which nothing is "
+            f"summed, got {federation.quorum}; raise it."
         )
 
 

@@ -41,9 +41,9 @@ def add_key(federation: Path, name: str, public: Path) -> str:
             "another order; enter the key by hand."
         )
     entered = place.sub(rf'\g<1>"{key.line}"', text)
-    seats = parse_federation(tomllib.loads(entered), settings.home).seats
+    members = parse_federation(tomllib.loads(entered), settings.home).members
     _replace(federation.resolve(), entered)
-    _replace(settings.home / "members.toml", members_text({seat.name: seat.key for seat in seats}))
+    _replace(settings.home / "members.toml", members_text(members))
     return key.fingerprint
 
 

@@ -108,7 +108,10 @@ def _key(site: Site) -> str:
         raise InputError(
             f"expected the key that {site.place.members} has for {site.name}, got {key.fingerprint}; compare."
         )
-    return f"{key.fingerprint}, as {site.place.members} has it"
+    if not members.threshold:
+        return f"{key.fingerprint}; no threshold in {site.place.members}, so masked runs are refused"
+    masked = f"masked runs sum at least {members.threshold} of {len(members)} sites, {members.colluders} may collude"
+    return f"{key.fingerprint}, as {site.place.members} has it; {masked}"
 
 
 def _ledger(site: Site) -> str:

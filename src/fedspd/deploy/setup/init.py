@@ -19,10 +19,9 @@ from fedspd import config as configuration
 from fedspd.config import Config
 from fedspd.data import adult_schema, read_schema, schema_text, write_adult_csv
 from fedspd.data.adult import ROWS
-from fedspd.deploy.masks.member import SMALLEST_GROUP
-from fedspd.deploy.protocol.identity import check_name
+from fedspd.deploy.protocol.identity import SMALLEST_GROUP, check_name
 from fedspd.deploy.protocol.terms import SECURE, settings_between_sites
-from fedspd.deploy.server.settings import parse_federation
+from fedspd.deploy.server.settings import masked_group, parse_federation
 from fedspd.deploy.setup.keys import LOOPBACK, check_host, write_certificates
 from fedspd.deploy.setup.kit import Kit, members_text, write_kit
 from fedspd.engine.draws import stream
@@ -138,12 +137,12 @@ def _write(plan: SetupPlan, folder: Path, name: str) -> list[Path]:
         row_norm=config.data.row_norm or 1.0, own_key=plan.own_keys,
     )  # fmt: skip
     keys = {name: "" if plan.own_keys else kit.new_key(name) for name in plan.sites}
-    members = None if plan.own_keys else members_text(keys)  # it is made when the keys have arrived
+    federation = _federation(plan, name, config, keys)
+    settings = parse_federation(tomllib.loads(federation), folder)  # nobody gets a file that a server refuses
+    (folder / "federation.toml").write_text(federation)
+    members = None if plan.own_keys else members_text(settings.members)  # it is made when the keys have arrived
     if members is not None:
         (folder / "members.toml").write_text(members)
-    federation = _federation(plan, name, config, keys)
-    parse_federation(tomllib.loads(federation), folder)  # nobody gets a file that a server refuses
-    (folder / "federation.toml").write_text(federation)
     (folder / "kits").mkdir(mode=0o700)
     archives = []
     for site, records in zip(plan.sites, _records(plan, folder), strict=True):
@@ -204,16 +203,17 @@ def _settings(plan: SetupPlan) -> Config:
 
 
 def _federation(plan: SetupPlan, name: str, config: Config, keys: dict[str, str]) -> str:
-    count = len(plan.sites)
+    count, masked = len(plan.sites), plan.aggregation == SECURE
+    threshold, colluders = masked_group(count)
     federation: dict[str, Any] = {
         "name": name,
         "folder": "server",
         "schema": "schema.toml",
-        "quorum": min(count, max(SMALLEST_GROUP if plan.aggregation == SECURE else 1, count // 2)),
+        "quorum": threshold if masked else max(1, count // 2),
         "start_seconds": 600.0,
         "round_seconds": 60.0,
         "aggregation": plan.aggregation,
-        "neighbors": 0,
+        **({"threshold": threshold, "colluders": colluders} if masked else {}),
         "largest_weight": 1000.0,
         "test": "test.csv" if plan.schema is None else "",
     }

@@ -4,13 +4,13 @@ import io
 import os
 import tarfile
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from fedspd.deploy.protocol.identity import Members
 from fedspd.deploy.setup.keys import new_key
 from fedspd.errors import InputError
 
@@ -78,10 +78,15 @@ def write_kit(folder: Path, kit: Kit, name: str, members: str | None) -> Path:
     return target
 
 
-def members_text(keys: Mapping[str, str]) -> str:
-    """The public keys of all sites, as every site has them."""
-    head = "# The sites of this federation and their public keys. Compare fingerprints by phone, not by mail.\n"
-    tables = (f'\n[[site]]\nname = "{name}"\nkey = "{key}"\n' for name, key in keys.items() if key)
+def members_text(members: Members) -> str:
+    """The public keys of all sites, as every site has them, and the threshold where there are enough of them."""
+    head = "# The sites of this federation and their public keys. Compare all of it by phone, not by mail.\n"
+    if members.threshold:
+        head += (
+            f"\nthreshold = {members.threshold}  # of masked runs: fewer sites are never summed\n"
+            f"colluders = {members.colluders}  # so many sites may tell the server all they know, and no more\n"
+        )
+    tables = (f'\n[[site]]\nname = "{name}"\nkey = "{key.line}"\n' for name, key in members.items())
     return head + "".join(tables)
 
 

@@ -3,7 +3,7 @@
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from fedspd.deploy.protocol.terms import Terms, digest_of, settings_between_sites
+from fedspd.deploy.protocol.terms import SECURE, Terms, digest_of, settings_between_sites
 from fedspd.deploy.site.policy import Refusal
 from fedspd.deploy.site.settings import Site, read_site
 from fedspd.deploy.site.store import Approval, Store
@@ -37,6 +37,8 @@ def question_of(terms: Terms) -> str:
     config = settings_between_sites(terms.config)
     config["run"].pop("participants")
     lines = [f"run {terms.base_name}, records {terms.sizes[terms.place]}, schema {terms.schema}, {terms.aggregation}"]
+    if terms.aggregation == SECURE:
+        lines += [f"at least {terms.threshold} sites in a sum, of which {terms.colluders} may collude"]
     lines += [f"{section}.{key} = {value}" for section, keys in config.items() for key, value in keys.items()]
     return "\n".join([*lines, f"digest {digest_of(repr(config))}"])
 

@@ -79,12 +79,8 @@ class Client:
                 return self.play_masked(request)
             case messages.MeasureMasked():
                 return self.measure_masked(request)
-            case messages.Exchange():
-                return self._masking(request).exchange(request)
-            case messages.Deal():
-                return self._masking(request).deal(request)
-            case messages.Unmask():
-                return self._masking(request).unmask(request)
+            case messages.Exchange() | messages.Deal() | messages.Confirm() | messages.Unmask():
+                return self._masking(request).step(request)
         raise Refusal("this kind of request is not known here; update both sides.")
 
     def hello(self, request: messages.Hello) -> messages.Present:
@@ -169,6 +165,8 @@ class Client:
     def measure_masked(self, request: messages.MeasureMasked) -> messages.Masked | messages.Complaint:
         """Release the moments, masked, or complain about those who keep the site from it."""
         entered = self._entered(request.terms)
+        if request.round != 0:  # whose upload is masked once
+            raise Refusal(f"moments are asked for before round 1, got round {request.round}.")
         return self._masking(request).answer(request, lambda sent: self.measured(entered, sent))
 
     def _masking(self, request: Any) -> Masking:

@@ -25,7 +25,7 @@ class Place:
     data: str = setting("", "CSV file with the site's records", needed=True)
     schema: str = setting("", "the schema that all sites share", needed=True)
     key: str = setting("site.key", "the site's private key, whose public half the server knows")
-    members: str = setting("members.toml", "public keys of all sites, for masked runs")
+    members: str = setting("members.toml", "public keys of all sites and their threshold, for masked runs")
     ledger: str = setting("ledger.db", "what the site's records have spent")
     store: str = setting("store.db", "replies and public state of every run")
     witness: str = setting("", "a second file that remembers the ledger's head, on another disk; empty: none")

@@ -29,9 +29,9 @@ CREATE TABLE IF NOT EXISTS replies (
     run TEXT NOT NULL REFERENCES runs, number INTEGER NOT NULL, round INTEGER NOT NULL, request TEXT NOT NULL,
     upload BLOB NOT NULL, total BLOB NOT NULL, PRIMARY KEY (run, number)) STRICT;
 CREATE TABLE IF NOT EXISTS states (run TEXT PRIMARY KEY REFERENCES runs, state BLOB NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS secrets (
-    run TEXT NOT NULL REFERENCES runs, round INTEGER NOT NULL, attempt TEXT NOT NULL, content BLOB NOT NULL,
-    PRIMARY KEY (run, round, attempt)) STRICT;
+CREATE TABLE IF NOT EXISTS attempts (
+    run TEXT NOT NULL REFERENCES runs, round INTEGER NOT NULL, attempt TEXT NOT NULL, masked INTEGER NOT NULL,
+    secrets BLOB NOT NULL, PRIMARY KEY (run, round, attempt)) STRICT;
 """
 
 
@@ -107,6 +107,7 @@ class Store:
             self._connection = sqlite3.connect(path, timeout=60.0, isolation_level=None)
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
+            self._connection.execute("PRAGMA secure_delete = ON")  # secrets that are erased are overwritten
             self._connection.executescript(SCHEMA)
         except sqlite3.Error as error:
             os.close(self._lock)
@@ -228,19 +229,30 @@ class Store:
             self._connection.execute("INSERT OR REPLACE INTO states VALUES (?, ?)", (run, state))
 
     def secrets(self, run: str, round: int, attempt: str) -> bytes | None:
-        """The secrets of a masked round."""
-        query = "SELECT content FROM secrets WHERE run = ? AND round = ? AND attempt = ?"
+        """The secrets of an attempt at a masked round; None: it was never begun; no bytes: it is over."""
+        query = "SELECT secrets FROM attempts WHERE run = ? AND round = ? AND attempt = ?"
         found = self._connection.execute(query, (run, round, attempt)).fetchone()
         return found and found[0]
 
-    def keep_secrets(self, run: str, round: int, attempt: str, content: bytes) -> None:
-        """Remember the secrets of a masked round; those of other rounds and attempts are forgotten."""
-        self._connection.execute("DELETE FROM secrets WHERE run = ?", (run,))
-        self._connection.execute("INSERT INTO secrets VALUES (?, ?, ?, ?)", (run, round, attempt, content))
+    def keep_secrets(self, run: str, round: int, attempt: str, masked: bool, secrets: bytes) -> None:
+        """Remember the secrets of an attempt, and whether it has masked anything; all other attempts are over."""
+        self.erase_secrets(run)
+        self._connection.execute(
+            "INSERT OR REPLACE INTO attempts VALUES (?, ?, ?, ?, ?)", (run, round, attempt, masked, secrets)
+        )
+
+    def erase_secrets(self, run: str) -> None:
+        """Every attempt of the run is over; that there was one is remembered."""
+        self._connection.execute("UPDATE attempts SET secrets = x'' WHERE run = ?", (run,))
+
+    def masked_attempts(self, run: str, round: int) -> int:
+        """How often an upload of a round was masked."""
+        query = "SELECT COUNT(*) FROM attempts WHERE run = ? AND round = ? AND masked"
+        return self._connection.execute(query, (run, round)).fetchone()[0]
 
 
 def digest_of_ask(ask: Any) -> str:
-    """A short name of what a round is asked with; masks do not belong to it."""
+    """A short name of what a round is asked with; each attempt at a masked round is asked for by itself."""
     arrays = (np.ascontiguousarray(array, "<f8").tobytes() for array in (ask.weights, ask.mean, ask.deviation))
-    head = f"{ask.terms} {ask.round} {ask.acknowledged} ".encode()
+    head = f"{ask.terms} {ask.round} {ask.acknowledged} {getattr(ask, 'attempt', '')}".encode()
     return hashlib.blake2b(head + b"".join(arrays), digest_size=16).hexdigest()
