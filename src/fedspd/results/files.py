@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -42,6 +43,15 @@ def write_whole(path: Path, content: bytes, *, durable: bool = False, mode: int 
         sync_folder(place.parent)
 
 
+def can_hold_files(folder: Path) -> bool:
+    """Whether something can be written there: tried, since permissions do not tell of read-only and odd file systems."""
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=".fedspd-", dir=folder))
+    except OSError:
+        return False
+    return True
+
+
 @dataclass(frozen=True)
 class NewFile:
     """Where a file will be written; refused at once if something is there already."""
@@ -52,7 +62,7 @@ class NewFile:
         folder = self.path.parent
         try:
             obstacle = "which is there already" if self.path.exists() or self.path.is_symlink() else None
-            if not obstacle and not (folder.is_dir() and os.access(folder, os.W_OK)):
+            if not obstacle and not can_hold_files(folder):
                 obstacle = f"but {folder} is no folder that can be written to"
         except (OSError, ValueError) as error:  # a value that is wrong: a zero in the name
             obstacle = f"but: {getattr(error, 'strerror', None) or 'no name of a file'}"
