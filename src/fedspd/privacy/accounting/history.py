@@ -19,6 +19,7 @@ History = (
     | Iterable[tuple[Event, int]]
 )
 Accountant = Literal["pld", "rdp"]
+MOST_EPSILON = 1e6
 
 
 def counted(history: History) -> dict[Event, int]:
@@ -67,6 +68,8 @@ def require_epsilon(epsilon: float) -> None:
     """Refuse an epsilon that is negative or not finite."""
     if not isinstance(epsilon, Real) or not 0.0 <= epsilon < math.inf:
         raise InputError(f"epsilon must be finite and at least 0, got {epsilon!r}; correct it.")
+    if epsilon > MOST_EPSILON:
+        raise InputError(f"epsilon must be at most {MOST_EPSILON:g}, got {epsilon!r}; such a budget protects nobody.")
 
 
 def require_accountant(accountant: str) -> None:
