@@ -5,6 +5,7 @@ says what was expected, what was got, and the nearest name where one is misspell
 """
 
 import difflib
+import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, field, fields
@@ -36,6 +37,8 @@ def read_toml(path: str | Path, expected: str, remedy: str) -> dict[str, Any]:
         raise InputError(f"expected {expected}, got {str(path)!r} ({reason}); {remedy}") from None
     except ValueError as error:  # also a number of too many digits
         raise InputError(f"{path} is not valid TOML: {error}; mend it at that place.") from None
+    except RecursionError:
+        raise InputError(f"{path} is not valid TOML: it is nested too deeply; mend it.") from None
 
 
 def overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,11 +78,12 @@ def parse_section(sections: Mapping[str, Any], name: str, keys: Any) -> Any:
 
 def typed(name: str, declared: Any, value: Any) -> Any:
     """The value as a field of this type holds it: whole numbers become numbers where those are meant, lists tuples."""
+    given, value = value, _plain(value)
     kind = next(t for t in get_args(declared) if t is not NoneType) if isinstance(declared, UnionType) else declared
     if get_origin(kind) is tuple:
         kind = get_args(kind)[0]
         if not isinstance(value, list | tuple):
-            raise InputError(f"{name} must be {LISTS[kind]}, got {value!r}.")
+            raise InputError(f"{name} must be {LISTS[kind]}, got {given!r}.")
         return tuple(typed(f"each of {name}", kind, one) for one in value)
     if kind in NUMERIC and isinstance(value, NUMERIC[kind]) and not isinstance(value, bool):
         try:
@@ -87,7 +91,7 @@ def typed(name: str, declared: Any, value: Any) -> Any:
         except OverflowError:  # of a whole number too long for a float: like any other number without end
             return inf if value > 0 else -inf
     if type(value) is not kind:
-        raise InputError(f"{name} must be {WORDS[kind]}, got {value!r}.")
+        raise InputError(f"{name} must be {WORDS[kind]}, got {given!r}.")
     return value
 
 
@@ -95,6 +99,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """The end of a refusal: the known name that is most like this one, or all of them."""
     match = difflib.get_close_matches(name, [*known], n=1, cutoff=0.5)
     return f"did you mean {match[0]!r}?" if match else f"known are {', '.join(known)}."
+
+
+def _plain(value: Any) -> Any:
+    """A value of NumPy's as Python has it, and a path as text."""
+    if hasattr(value, "dtype") and hasattr(value, "tolist"):
+        return value.tolist()
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def _checked(name: str, key: Field[Any], value: Any) -> Any:
@@ -106,14 +117,15 @@ def _checked(name: str, key: Field[Any], value: Any) -> Any:
                 raise InputError(f"{name} must be one of {', '.join(rules['choices'])}, got {one!r}.")
     if isinstance(value, int | float) and not isinstance(value, bool):
         fits = (
-            (-inf < value < inf or (value == inf and "infinite" in rules))
+            -inf < value < inf
             and value > rules.get("above", -inf)
             and value >= rules.get("at_least", -inf)
             and value <= rules.get("at_most", inf)
             and ("below" not in rules or value < rules["below"])
-        )
+        ) or (value == inf and "infinite" in rules)
         if not fits:
             wanted = [] if -inf < value < inf or "infinite" in rules else ["finite"]
             wanted += [f"{word} {rules[rule]:g}" for rule, word in NUMBERS.items() if rule in rules]
-            raise InputError(f"{name} must be {' and '.join(wanted)}, got {value}.")
+            unless = ", or inf" if "infinite" in rules and "at_most" in rules else ""
+            raise InputError(f"{name} must be {' and '.join(wanted)}{unless}, got {value}.")
     return value

@@ -13,6 +13,7 @@ from fedspd.data.source import OWN_SOURCES
 from fedspd.errors import InputError
 from fedspd.reading import nearest, overridden, parse_section, read_toml
 
+TABLES = (".csv", ".tsv", ".parquet")
 OWN_RECORDS: dict[str, Any] = {
     "metrics.criterion": False, "metrics.lagrangian": False, "metrics.objective_every": 0, "run.seed": None,
     "run.participants": None, "run.engine": "numpy", "problem.counts": "records",
@@ -125,19 +126,30 @@ def _joined(usual: Mapping[str, Any], meant: Mapping[str, Any]) -> dict[str, Any
 
 
 def parse_override(text: str) -> tuple[str, Any]:
-    """Split "section.key=value"; the value is read as TOML, and as a string where it is none."""
+    """Split "section.key=value"; the value is read as TOML, as a string where it is none, and as None where it is empty.
+
+    None leaves a setting out that a preset or a file has.
+    """
     name, equals, value = text.partition("=")
     if not equals:
         raise InputError(f"a setting must look like section.key=value, got {text!r}.")
+    if not value.strip():
+        return name.strip(), None
     try:
-        return name.strip(), tomllib.loads(f"value = {value}")["value"]
-    except ValueError:
+        found = tomllib.loads(f"value = {value}")
+    except (ValueError, RecursionError):
         return name.strip(), value.strip()
+    return name.strip(), found["value"] if found.keys() == {"value"} else value.strip()
 
 
 def _read(source: str | Path) -> dict[str, Any]:
     if str(source) in presets():
         return tomllib.loads((_preset_folder() / f"{source}.toml").read_text())
+    if str(source).lower().removesuffix(".gz").endswith(TABLES):
+        raise InputError(
+            f"expected a TOML file or a preset, got {str(source)!r}, by its name a table of records; name it with "
+            f"--data {source} --schema SCHEMA.toml."
+        )
     return read_toml(source, "a TOML file or a preset", nearest(str(source), presets()))
 
 
