@@ -126,9 +126,9 @@ def _joined(usual: Mapping[str, Any], meant: Mapping[str, Any]) -> dict[str, Any
 
 
 def parse_override(text: str) -> tuple[str, Any]:
-    """Split "section.key=value"; the value is read as TOML, as a string where it is none, and as None where it is empty.
+    """Split "section.key=value"; the value is read as TOML, and as a string where it is none.
 
-    None leaves a setting out that a preset or a file has.
+    An empty one is None, which leaves a setting out that a preset or a file has.
     """
     name, equals, value = text.partition("=")
     if not equals:

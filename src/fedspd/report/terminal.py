@@ -70,8 +70,8 @@ def warnings(epsilon: Number, delta: float, records: int | None = None) -> list[
     found = []
     if epsilon is not None and epsilon > WEAK_EPSILON:
         found.append(
-            f"Warning: epsilon is above {WEAK_EPSILON:g}, where what is proved protects little: a record may change the "
-            f"odds of what is released by a factor of e^{_at_most(epsilon)}."
+            f"Warning: epsilon is above {WEAK_EPSILON:g}, where what is proved protects little: a record may change "
+            f"the odds of what is released by a factor of e^{_at_most(epsilon)}."
         )
     if records is not None and delta * records >= 1:
         found.append(

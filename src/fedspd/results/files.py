@@ -44,7 +44,7 @@ def write_whole(path: Path, content: bytes, *, durable: bool = False, mode: int 
 
 
 def can_hold_files(folder: Path) -> bool:
-    """Whether something can be written there: tried, since permissions do not tell of read-only and odd file systems."""
+    """Whether something can be written there: tried, for permissions do not tell of odd file systems."""
     try:
         os.rmdir(tempfile.mkdtemp(prefix=".fedspd-", dir=folder))
     except OSError:

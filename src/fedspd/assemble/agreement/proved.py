@@ -84,13 +84,13 @@ def _check_delta(config: Config, holdings: Holdings) -> None:
     privacy, records = config.privacy, holdings.records
     if privacy.delta * records >= 1 and not privacy.allow_large_delta:
         raise InputError(
-            f"privacy.delta must be below 1 / records for a proved claim, {1 / records:.3g} with {records} records, got "
-            f"{privacy.delta:g}; lower it, or set privacy.allow_large_delta = true."
+            f"privacy.delta must be below 1 / records for a proved claim, {1 / records:.3g} with {records} records, "
+            f"got {privacy.delta:g}; lower it, or set privacy.allow_large_delta = true."
         )
     if privacy.delta * records < 1 and privacy.allow_large_delta:
         raise InputError(
-            f"privacy.allow_large_delta would have no effect, got true with a delta of {privacy.delta:g}, which is below "
-            f"1 / records = {1 / records:.3g}; leave it out."
+            f"privacy.allow_large_delta would have no effect, got true with a delta of {privacy.delta:g}, which is "
+            f"below 1 / records = {1 / records:.3g}; leave it out."
         )
 
 

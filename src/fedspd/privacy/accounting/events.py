@@ -15,8 +15,8 @@ from fedspd.errors import InputError
 
 Relation = Literal["replace-one", "zero-out"]
 LEAST_MULTIPLIER, MOST_MULTIPLIER = 1e-2, 1e12
-"""Of noise that is accounted for: at the least one release already has an epsilon of 5,000, and beyond it float64 has too
-few digits for the losses."""
+"""Of noise that is accounted for: at the least one release already has an epsilon of 5,000, and float64 has too few
+digits for the losses beyond it."""
 LEAST_PURE_MULTIPLIER = 1e-6  # in many dimensions little noise is much
 
 
