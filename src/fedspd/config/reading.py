@@ -11,9 +11,8 @@ from fedspd.config.conditions import lacks
 from fedspd.config.sections import DEFAULT_METHOD, SECTIONS, Config, Data, declared_keys
 from fedspd.data.source import OWN_SOURCES
 from fedspd.errors import InputError
-from fedspd.reading import nearest, overridden, parse_section, read_toml
+from fedspd.reading import TABLES, nearest, overridden, parse_section, read_toml
 
-TABLES = (".csv", ".tsv", ".parquet")
 OWN_RECORDS: dict[str, Any] = {
     "metrics.criterion": False, "metrics.lagrangian": False, "metrics.objective_every": 0, "run.seed": None,
     "run.participants": None, "run.engine": "numpy", "problem.counts": "records",
@@ -145,12 +144,9 @@ def parse_override(text: str) -> tuple[str, Any]:
 def _read(source: str | Path) -> dict[str, Any]:
     if str(source) in presets():
         return tomllib.loads((_preset_folder() / f"{source}.toml").read_text())
-    if str(source).lower().removesuffix(".gz").endswith(TABLES):
-        raise InputError(
-            f"expected a TOML file or a preset, got {str(source)!r}, by its name a table of records; name it with "
-            f"--data {source} --schema SCHEMA.toml."
-        )
-    return read_toml(source, "a TOML file or a preset", nearest(str(source), presets()))
+    is_table = str(source).lower().removesuffix(".gz").endswith(TABLES)
+    remedy = f"name it with --data {source} --schema SCHEMA.toml." if is_table else nearest(str(source), presets())
+    return read_toml(source, "a TOML file or a preset", remedy)
 
 
 def _preset_folder() -> Any:

@@ -57,6 +57,7 @@ class NewFile:
     """Where a file will be written; refused at once if something is there already."""
 
     path: Path
+    option: str = "--out"
 
     def __post_init__(self) -> None:
         folder = self.path.parent
@@ -67,7 +68,9 @@ class NewFile:
         except (OSError, ValueError) as error:  # a value that is wrong: a zero in the name
             obstacle = f"but: {getattr(error, 'strerror', None) or 'no name of a file'}"
         if obstacle:
-            raise InputError(f"the output must be a new file, got {self.path}, {obstacle}; name another with --out.")
+            raise InputError(
+                f"the output must be a new file, got {self.path}, {obstacle}; name another with {self.option}."
+            )
 
     def write(self, content: bytes) -> None:
         """All of it, or nothing."""
