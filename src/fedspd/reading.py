@@ -33,6 +33,7 @@ def setting(default: Any, doc: str, **rules: Any) -> Any:
 def shown(value: Any) -> str:
     """A value as a sentence quotes it: no longer than a line."""
     text = repr(value) if not isinstance(value, int) or abs(value) < 10**MOST_SHOWN else "a longer number"
+    text = " ".join(text.split())
     return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
 
 
@@ -56,8 +57,10 @@ def read_toml(path: str | Path, expected: str, remedy: str) -> dict[str, Any]:
 def overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Tables with some settings changed, by "section.key"; None leaves one out, and a section that it empties."""
     result = {section: dict(keys) if isinstance(keys, Mapping) else keys for section, keys in values.items()}
+    if not isinstance(overrides, Mapping):
+        raise InputError(f"settings must be a dictionary by 'section.key', got {shown(overrides)}; pass one.")
     for name, value in overrides.items():
-        section, dot, key = name.partition(".")
+        section, dot, key = str(name).partition(".")
         table = result.setdefault(section, {})
         if not dot or isinstance(table, list):
             raise InputError(f"a setting must be named section.key, got {name!r}; for example run.seed.")
@@ -121,9 +124,9 @@ def meant(name: str, known: Iterable[str], otherwise: str) -> str:
 
 def most_like(name: str, known: Iterable[str]) -> str | None:
     """The known name that somebody may have meant, whatever its capitals, if there is one."""
-    plain = {each.casefold(): each for each in known}
-    within = [each for each in plain if name and name.casefold() in each.split("-")]
-    match = within or difflib.get_close_matches(name.casefold(), [*plain], n=1, cutoff=0.5)
+    plain, asked = {each.casefold(): each for each in known}, str(name).casefold()
+    within = [each for each in plain if asked and asked in each.split("-")]
+    match = within or difflib.get_close_matches(asked, [*plain], n=1, cutoff=0.5)
     return plain[match[0]] if match else None
 
 

@@ -11,7 +11,7 @@ from fedspd.config.conditions import lacks
 from fedspd.config.sections import DEFAULT_METHOD, SECTIONS, Config, Data, declared_keys
 from fedspd.data.source import OWN_SOURCES
 from fedspd.errors import InputError
-from fedspd.reading import TABLES, nearest, overridden, parse_section, read_toml
+from fedspd.reading import TABLES, nearest, overridden, parse_section, read_toml, shown
 
 OWN_RECORDS: dict[str, Any] = {
     "metrics.criterion": False, "metrics.lagrangian": False, "metrics.objective_every": 0, "run.seed": None,
@@ -42,10 +42,9 @@ def load(
         where_read: settings that are left out where they are not read, like those of a preset.
     """
     values = _read(source)
-    given = dict(overrides or {})
-    left_out = dict.fromkeys(name for name, value in given.items() if value is None)
-    is_preset = str(source) in presets()
+    given, is_preset = overrides or {}, str(source) in presets()
     meant = overridden({} if is_preset else values, given)
+    left_out = dict.fromkeys(name for name, value in given.items() if value is None)
     usual = overridden(overridden(values if is_preset else {}, _of_records(meant)), where_read or {})
     usual = overridden(usual, left_out)
     return parse(_joined(_fitting(usual, meant), meant))
@@ -59,6 +58,8 @@ def _of_records(meant: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def parse(values: Mapping[str, Any]) -> Config:
     """Check sections, keys, types, ranges, and that everything set is read."""
+    if not isinstance(values, Mapping):
+        raise InputError(f"a configuration must be a table of sections, got {shown(values)}; pass one.")
     config = _build(values)
     for section, keys in values.items():
         for key, value in keys.items():

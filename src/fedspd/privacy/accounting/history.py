@@ -30,6 +30,8 @@ def counted(history: History) -> dict[Event, int]:
         zero, and events under different neighbor relations, whose epsilons do not compose.
     """
     counts: dict[Event, int] = {}
+    if isinstance(history, str) or not isinstance(history, Iterable):
+        raise InputError(f"a history must be counts by event, got {history!r}; pass a dictionary.")
     for event, count in history.items() if isinstance(history, Mapping) else history:
         if not isinstance(event, Event):
             raise InputError(
