@@ -9,10 +9,11 @@ Examples:
 """
 
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-import atheris  # pyright: ignore[reportMissingImports]
-
+atheris: Any = import_module("atheris")
 sys.path.insert(0, str(Path(__file__).parent.parent))
 with atheris.instrument_imports(include=["fedspd"]):
     from tests.fuzz.targets import CORPUS, TARGETS, refused

@@ -103,9 +103,10 @@ def _refuse(sentence: str) -> NoReturn:
 def _leave(code: int) -> NoReturn:
     """Exit, and say nothing of what can no longer be printed."""
     for stream in (sys.stdout, sys.stderr):
+        if stream is None:  # it was closed before the program began
+            continue
         try:
-            if stream is not None:
-                stream.flush()
+            stream.flush()
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     sys.exit(code)
