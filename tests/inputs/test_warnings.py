@@ -8,8 +8,10 @@ import pytest
 from fedspd.report.terminal import warnings
 from tests.inputs.typed import typed
 
-QUICK = ("run", "--data", "digits", "--clients", "5", "--set", "run.rounds=2", "--set", "metrics.criterion=false", "--out",
-         "made")  # fmt: skip
+QUICK = (
+    "run", "--data", "digits", "--clients", "5", "--set", "run.rounds=2", "--set", "metrics.criterion=false",
+    "--out", "made",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("step", ["1e300", "1e30"])
