@@ -11,8 +11,8 @@ from typing import Any
 from fedspd.algorithms import Made
 from fedspd.algorithms.base import FlipsLabels
 from fedspd.assemble.agreement import Agreed, agree
-from fedspd.assemble.cohorts import asked, cohorts_of, pooled
 from fedspd.assemble.agreement.published import check_scaling
+from fedspd.assemble.cohorts import asked, cohorts_of, pooled
 from fedspd.assemble.deal import deal, measured_on
 from fedspd.assemble.encoding import encoded
 from fedspd.assemble.engines import check_engine
