@@ -5,6 +5,7 @@ says what was expected, what was got, and the nearest name where one is misspell
 """
 
 import difflib
+import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, field, fields
@@ -16,6 +17,8 @@ from typing import Any, get_args, get_origin
 
 from fedspd.errors import InputError
 
+MOST_SHOWN = 120  # characters of a value
+TABLES = (".csv", ".tsv", ".parquet")
 NUMBERS = {"above": "above", "at_least": "at least", "at_most": "at most", "below": "below"}
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string", dict: "a table of keys"}
 NUMERIC = {int: Integral, float: Real}  # NumPy's numbers too
@@ -27,22 +30,37 @@ def setting(default: Any, doc: str, **rules: Any) -> Any:
     return field(default=default, metadata={"doc": doc, **rules})
 
 
+def shown(value: Any) -> str:
+    """A value as a sentence quotes it: no longer than a line."""
+    text = repr(value) if not isinstance(value, int) or abs(value) < 10**MOST_SHOWN else "a longer number"
+    text = " ".join(text.split())
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
+
+
 def read_toml(path: str | Path, expected: str, remedy: str) -> dict[str, Any]:
     """The tables of a TOML file; what was expected and the remedy are for the sentence that refuses another file."""
+    if str(path).lower().removesuffix(".gz").endswith(TABLES):
+        raise InputError(f"expected {expected}, got {str(path)!r}, by its name a table of records; {remedy}")
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise InputError(f"expected {expected}, got {str(path)!r} ({reason}); {remedy}") from None
-    except ValueError as error:  # also a number of too many digits
+    except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not valid TOML: {error}; mend it at that place.") from None
+    except ValueError:
+        raise InputError(f"{path} is not valid TOML: a number has too many digits; mend it at that place.") from None
+    except RecursionError:
+        raise InputError(f"{path} is not valid TOML: it is nested too deeply; mend it.") from None
 
 
 def overridden(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Tables with some settings changed, by "section.key"; None leaves one out, and a section that it empties."""
     result = {section: dict(keys) if isinstance(keys, Mapping) else keys for section, keys in values.items()}
+    if not isinstance(overrides, Mapping):
+        raise InputError(f"settings must be a dictionary by 'section.key', got {shown(overrides)}; pass one.")
     for name, value in overrides.items():
-        section, dot, key = name.partition(".")
+        section, dot, key = str(name).partition(".")
         table = result.setdefault(section, {})
         if not dot or isinstance(table, list):
             raise InputError(f"a setting must be named section.key, got {name!r}; for example run.seed.")
@@ -75,11 +93,12 @@ def parse_section(sections: Mapping[str, Any], name: str, keys: Any) -> Any:
 
 def typed(name: str, declared: Any, value: Any) -> Any:
     """The value as a field of this type holds it: whole numbers become numbers where those are meant, lists tuples."""
+    given, value = value, _plain(value)
     kind = next(t for t in get_args(declared) if t is not NoneType) if isinstance(declared, UnionType) else declared
     if get_origin(kind) is tuple:
         kind = get_args(kind)[0]
         if not isinstance(value, list | tuple):
-            raise InputError(f"{name} must be {LISTS[kind]}, got {value!r}.")
+            raise InputError(f"{name} must be {LISTS[kind]}, got {shown(given)}.")
         return tuple(typed(f"each of {name}", kind, one) for one in value)
     if kind in NUMERIC and isinstance(value, NUMERIC[kind]) and not isinstance(value, bool):
         try:
@@ -87,14 +106,35 @@ def typed(name: str, declared: Any, value: Any) -> Any:
         except OverflowError:  # of a whole number too long for a float: like any other number without end
             return inf if value > 0 else -inf
     if type(value) is not kind:
-        raise InputError(f"{name} must be {WORDS[kind]}, got {value!r}.")
+        raise InputError(f"{name} must be {WORDS[kind]}, got {shown(given)}.")
     return value
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """The end of a refusal: the known name that is most like this one, or all of them."""
-    match = difflib.get_close_matches(name, [*known], n=1, cutoff=0.5)
-    return f"did you mean {match[0]!r}?" if match else f"known are {', '.join(known)}."
+    match = most_like(name, known)
+    return f"did you mean {match!r}?" if match else f"known are {', '.join(known)}."
+
+
+def meant(name: str, known: Iterable[str], otherwise: str) -> str:
+    """The end of a refusal that lists what is known: the one that is most like this name, or what to do."""
+    match = most_like(name, known)
+    return f"; did you mean {match!r}?" if match else otherwise
+
+
+def most_like(name: str, known: Iterable[str]) -> str | None:
+    """The known name that somebody may have meant, whatever its capitals, if there is one."""
+    plain, asked = {each.casefold(): each for each in known}, str(name).casefold()
+    within = [each for each in plain if asked and asked in each.split("-")]
+    match = within or difflib.get_close_matches(asked, [*plain], n=1, cutoff=0.5)
+    return plain[match[0]] if match else None
+
+
+def _plain(value: Any) -> Any:
+    """A value of NumPy's as Python has it, and a path as text."""
+    if hasattr(value, "dtype") and hasattr(value, "tolist"):
+        return value.tolist()
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def _checked(name: str, key: Field[Any], value: Any) -> Any:
@@ -103,17 +143,19 @@ def _checked(name: str, key: Field[Any], value: Any) -> Any:
     if "choices" in rules:
         for one in value if isinstance(value, tuple) else (value,):
             if one not in rules["choices"]:
-                raise InputError(f"{name} must be one of {', '.join(rules['choices'])}, got {one!r}.")
+                end = meant(one, rules["choices"], ".")
+                raise InputError(f"{name} must be one of {', '.join(rules['choices'])}, got {shown(one)}{end}")
     if isinstance(value, int | float) and not isinstance(value, bool):
         fits = (
-            (-inf < value < inf or (value == inf and "infinite" in rules))
+            -inf < value < inf
             and value > rules.get("above", -inf)
             and value >= rules.get("at_least", -inf)
             and value <= rules.get("at_most", inf)
             and ("below" not in rules or value < rules["below"])
-        )
+        ) or (value == inf and "infinite" in rules)
         if not fits:
             wanted = [] if -inf < value < inf or "infinite" in rules else ["finite"]
             wanted += [f"{word} {rules[rule]:g}" for rule, word in NUMBERS.items() if rule in rules]
-            raise InputError(f"{name} must be {' and '.join(wanted)}, got {value}.")
+            unless = ", or inf" if "infinite" in rules and "at_most" in rules else ""
+            raise InputError(f"{name} must be {' and '.join(wanted)}{unless}, got {value}.")
     return value

@@ -77,7 +77,10 @@ def test_the_schema_it_writes_has_nothing_left_to_choose(schema: str, tmp_path: 
     assert [len(column.features) for column in read_schema(finished).inputs] == [8, 4, 10]
     again = values(*SITES, "--schema", str(finished), "--epsilon", "0.01")
     assert again["columns"] == plan["columns"]
-    with pytest.raises(InputError, match=r"must name a new file, got .*finished.toml, which exists; name another"):
+    with pytest.raises(
+        InputError,
+        match=r"must be a new file, got .*finished.toml, which is there already; name another with --write-schema",
+    ):
         printed(*SITES, "--schema", schema, "--write-schema", str(finished))
 
 

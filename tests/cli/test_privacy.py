@@ -175,6 +175,20 @@ def test_ledger_show_answers_how_many_rounds_of_a_given_kind_fit(ledger_file: Pa
         printed("ledger", "show", str(ledger_file), "--noise-multiplier", "40")
 
 
+def test_ledger_show_is_short_for_many_clients_and_long_when_asked(tmp_path: Path) -> None:
+    event, clients = FixedSize(2.607, 325, 50), [f"client-{number}" for number in range(100)]
+    with new_ledger(tmp_path / "ledger.db") as ledger:
+        ledger.enter(dict.fromkeys(clients, Budget(1.0, 1e-4)))
+        ledger.charge("first", 1, "uploads", dict.fromkeys(clients[:30], event))
+    text = printed("ledger", "show", str(tmp_path / "ledger.db"))
+    assert len(text.splitlines()) < 30
+    assert "client-29" in text or "client-0" in text, "who spent something comes first"
+    assert "client-99" not in text
+    assert "And 80 clients that spent no more; --long lists all." in text
+    long = printed("ledger", "show", str(tmp_path / "ledger.db"), "--long")
+    assert all(client in long for client in clients)
+
+
 def test_ledger_show_says_which_part_of_delta_a_plan_has_reserved(ledger_file: Path, tmp_path: Path) -> None:
     ann, bob = values("ledger", "show", str(ledger_file))["clients"]
     assert 0 < ann["reserved_delta"] <= 1e-4

@@ -32,9 +32,18 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "no local step": (settings("algorithm.local_steps=0"), "algorithm.local_steps must be at least 1, got 0."),
     "half a local step": (settings("algorithm.local_steps=0.5"), "must be a whole number, got 0.5."),
-    "zero epsilon": (settings("privacy.epsilon=0"), "privacy.epsilon must be at least 1e-06, got 0.0."),
-    "negative epsilon": (settings("privacy.epsilon=-1"), "privacy.epsilon must be at least 1e-06, got -1.0."),
-    "epsilon not a number": (settings("privacy.epsilon=nan"), "privacy.epsilon must be at least 1e-06, got nan."),
+    "zero epsilon": (
+        settings("privacy.epsilon=0"),
+        "privacy.epsilon must be at least 1e-06 and at most 10000, or inf, got 0.0.",
+    ),
+    "negative epsilon": (
+        settings("privacy.epsilon=-1"),
+        "privacy.epsilon must be at least 1e-06 and at most 10000, or inf, got -1.0.",
+    ),
+    "epsilon not a number": (
+        settings("privacy.epsilon=nan"),
+        "privacy.epsilon must be at least 1e-06 and at most 10000, or inf, got nan.",
+    ),
     "delta zero": (settings("privacy.delta=0"), "privacy.delta must be above 0 and below 1, got 0.0."),
     "delta one": (settings("privacy.delta=1"), "privacy.delta must be above 0 and below 1, got 1.0."),
     "delta two": (settings("privacy.delta=2"), "privacy.delta must be above 0 and below 1, got 2.0."),

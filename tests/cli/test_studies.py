@@ -56,8 +56,8 @@ REFUSED = {
     "a file": "got note.txt, which is a file; name another with --out.",
     "unknown figure": "the figure must be one of fig2, fig3, fig4, fig5, fig6 or all, got 'fig7'; name one of those.",
     "unknown deal": "the deal must be one of iid, dirichlet, occupation, got 'power-law'; name one of those.",
-    "unknown share": "the participation must be one of full, 20%, got '20'; name one of those.",
-    "unknown budget": "privacy.epsilon must be at least 1e-06, got -1.0.",
+    "unknown share": "the participation must be one of full, 20%, got '20'; did you mean '20%'?",
+    "unknown budget": "privacy.epsilon must be at least 1e-06 and at most 10000, or inf, got -1.0.",
 }
 FIGURE_6 = {"page.json", "report.html", "verdict.csv", "verdict.md", "curves.csv"} | {
     f"fig6-{variant}-{end}.png" for variant in ("published", "proved") for end in ("fcp", "pcp")

@@ -52,7 +52,7 @@ REFUSED = {
     "twice": "a setting is varied by one grid, got 2 for privacy.epsilon; put all its values into one.",
     "seed": "a grid varies settings other than run.seed, got 'run.seed=1,2'; say --seeds and --first-seed.",
     "set and grid": "got both --set and --grid for privacy.epsilon; leave one out.",
-    "metric": "got 'accuracy'; name one of those.",
+    "metric": "got 'accuracy'; did you mean 'test_accuracy'?",
     "config": "got 'missing.toml' (No such file or directory); known are proved, published.",
     "run": "got 101; lower run.participants or raise partition.clients.",
 }

@@ -123,9 +123,18 @@ REFUSED = {
     "number for text": ({"data": {"name": 1}}, "data.name must be a string, got 1."),
     "list for a number": ({"run": {"seed": [1]}}, "run.seed must be a whole number, got [1]."),
     "no such choice": ({"partition": {"kind": "even"}}, "partition.kind must be one of iid, dirichlet,"),
-    "zero epsilon": ({"privacy": {"epsilon": 0}}, "privacy.epsilon must be at least 1e-06, got 0.0."),
-    "negative epsilon": ({"privacy": {"epsilon": -1.0}}, "privacy.epsilon must be at least 1e-06, got -1.0."),
-    "epsilon nan": ({"privacy": {"epsilon": nan}}, "privacy.epsilon must be at least 1e-06, got nan."),
+    "zero epsilon": (
+        {"privacy": {"epsilon": 0}},
+        "privacy.epsilon must be at least 1e-06 and at most 10000, or inf, got 0.0.",
+    ),
+    "negative epsilon": (
+        {"privacy": {"epsilon": -1.0}},
+        "privacy.epsilon must be at least 1e-06 and at most 10000, or inf, got -1.0.",
+    ),
+    "epsilon nan": (
+        {"privacy": {"epsilon": nan}},
+        "privacy.epsilon must be at least 1e-06 and at most 10000, or inf, got nan.",
+    ),
     "delta zero": ({"privacy": {"delta": 0}}, "privacy.delta must be above 0 and below 1, got 0.0."),
     "delta one": ({"privacy": {"delta": 1}}, "privacy.delta must be above 0 and below 1, got 1.0."),
     "delta two": ({"privacy": {"delta": 2.0}}, "privacy.delta must be above 0 and below 1, got 2.0."),
@@ -164,7 +173,7 @@ def test_no_number_may_be_nan(section: str, key: Any) -> None:
         ('partition.kind="iid"', "partition.kind", "iid"),
         (" partition.column = marital-status ", "partition.column", "marital-status"),
         ("partition.column=a=b", "partition.column", "a=b"),
-        ("partition.column=", "partition.column", ""),
+        ("partition.column=", "partition.column", None),
     ],
 )
 def test_an_override_is_read_as_toml_and_as_text_where_it_is_none(text: str, name: str, value: Any) -> None:

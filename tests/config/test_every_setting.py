@@ -43,6 +43,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "privacy.epsilon": (2.0,),
     "privacy.budget": ("round",),
     "privacy.delta": (1e-7,),
+    "privacy.allow_large_delta": (True,),
     "privacy.noise_multiplier": (3.0,),
     "privacy.accountant": ("rdp",),
     "privacy.trust": ("secure-sums",),

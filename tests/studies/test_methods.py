@@ -131,7 +131,7 @@ def per_round(name: str, epsilon: float, **changes: Any) -> tuple[Config, Proved
     config = load(
         "proved",
         {"algorithm.name": name, "privacy.budget": "round", "privacy.epsilon": epsilon, "privacy.delta": 1e-4,
-         "run.rounds": 100, "metrics.criterion": False}
+         "privacy.allow_large_delta": True, "run.rounds": 100, "metrics.criterion": False}
         | PER_ROUND[name]
         | dotted,
         where_read={"metrics.spent_every_round": False},

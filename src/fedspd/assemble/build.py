@@ -11,6 +11,7 @@ from typing import Any
 from fedspd.algorithms import Made
 from fedspd.algorithms.base import FlipsLabels
 from fedspd.assemble.agreement import Agreed, agree
+from fedspd.assemble.agreement.published import check_scaling
 from fedspd.assemble.cohorts import asked, cohorts_of, pooled
 from fedspd.assemble.deal import deal, measured_on
 from fedspd.assemble.encoding import encoded
@@ -103,6 +104,7 @@ def check_measures(config: Config) -> None:
 
 def _published(config: Config, cells: Cells) -> Experiment:
     data = config.data
+    check_scaling(config)
     prepared = prepare(cells, data.scaling, data.bias, data.row_norm)  # pyright: ignore[reportArgumentType]
     train, test = measured_on(config, *prepared)
     shards = deal(config, train)

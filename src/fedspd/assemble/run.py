@@ -18,6 +18,7 @@ from fedspd.assemble.optimum import cached_optimum
 from fedspd.assemble.summary import summarize
 from fedspd.config import Config, changed
 from fedspd.data import Recipe, Schema, frame_cells, read_schema
+from fedspd.data.frames import is_frame
 from fedspd.data.source import OWN_SOURCES
 from fedspd.engine import Outcome, convergence, optimum, simulate
 from fedspd.errors import InputError
@@ -95,6 +96,9 @@ def run(
         if schema is not None or client is not None:
             raise InputError("schema and client belong to a data frame, got them with something else; leave them out.")
         return execute(prepare_experiment(configured(source, overrides or {}), opened, None, ledger_epsilon), on_round)
+    if schema is None and not is_frame(source):
+        kind = type(source).__name__  # and not the value, which may hold records
+        raise InputError(f"expected a preset, a TOML file, a configuration, a method or a data frame, got {kind}.")
     if schema is None:
         raise InputError(
             "a data frame needs a schema, which says what is public about its columns, got none; pass schema=, a "

@@ -75,6 +75,7 @@ def summarize(
         wall_seconds=wall_seconds,
         seed=experiment.config.run.seed,
         columns=COLUMNS,
+        records=len(shards.labels),
         test_records=None if simulation.test is None else len(simulation.test),
         engine=engine,
     )

@@ -1,17 +1,16 @@
-"""The `fedspd` command. Exit codes: 0 done, 2 bad input or a file that cannot be used, 130 Ctrl-C, 1 anything else."""
+"""The `fedspd` command. What its exit codes mean stands in `door`."""
 
-import os
-import sys
-from typing import NoReturn
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from fedspd import __version__
 from fedspd import config as configuration
 from fedspd.cli import data, deploy, export, methods, plan, predict, privacy, report, run, studies, sweep
+from fedspd.cli.door import guarded
 from fedspd.config import describe
-from fedspd.errors import InputError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -21,12 +20,22 @@ app = typer.Typer(
     help="Private federated learning by primal-dual optimization.",
     epilog="Examples:\n\n- `fedspd run`\n\n- `fedspd plan --clients 100 --records 325`\n\n- `fedspd settings`",
 )
-out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
+out = Console(soft_wrap=True)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"fedspd {__version__}")
+        raise typer.Exit
 
 
 @app.callback()
-def fedspd() -> None:
-    """Keep `run` a subcommand even while others are few."""
+def fedspd(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version and end")
+    ] = False,
+) -> None:
+    """What belongs to no command."""
 
 
 @app.command(epilog="Examples:\n\n- `fedspd settings`")
@@ -54,28 +63,4 @@ deploy.register(app)
 
 def main() -> None:
     """Run the command; bad input is one sentence and exit code 2, never a traceback."""
-    try:
-        app()
-    except InputError as error:
-        _refuse(str(error))
-    except KeyboardInterrupt:
-        _leave(130)
-    except BrokenPipeError:  # who read what was printed has gone
-        _leave(1)
-    except OSError as error:
-        file = f"{error.filename}: " if error.filename else ""
-        _refuse(f"{file}{error.strerror or error}")
-
-
-def _refuse(sentence: str) -> NoReturn:
-    err.print(f"fedspd: {sentence}", style="red", highlight=False, markup=False)
-    _leave(2)
-
-
-def _leave(code: int) -> NoReturn:
-    """Exit, and say nothing of what can no longer be printed."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(code)
+    guarded(lambda: app(prog_name="fedspd"))

@@ -1,6 +1,5 @@
 """The command `data describe`."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from fedspd.cli.door import for_programs
 from fedspd.cli.events import AsJson
 from fedspd.errors import InputError
 
@@ -60,7 +60,7 @@ def describe(
         columns = {name: {**one._asdict()} for name, one in found.report.items()}
         print(to_json({"schema": found.text or None, "columns": columns}))
         return
-    sys.stdout.write(found.text)
+    for_programs().write(found.text)
     err.print(_report(found.report))
     err.print("\nThese counts come from the records without noise: keep them to yourself.", style="bold")
 

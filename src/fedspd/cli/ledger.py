@@ -35,6 +35,8 @@ Examples:
 
 - `fedspd ledger show ledger.db`
 
+- `fedspd ledger show ledger.db --long`
+
 - `fedspd ledger show ledger.db --sampling whole-shard --noise-multiplier 14.25`
 """
 VERIFY_EXAMPLES = """
@@ -42,6 +44,7 @@ Examples:
 
 - `fedspd ledger verify ledger.db`
 """
+FEW, MOST_LINES = 5, 20  # clients that are told at length, and that are told at all, unless asked for
 File = Annotated[Path, typer.Argument(metavar="FILE", help="a ledger")]
 
 
@@ -72,6 +75,7 @@ def show(
     local_steps: LocalSteps = 1,
     contraction: Contraction = 0.0,
     max_batch: MaxBatch = None,
+    long: Annotated[bool, typer.Option("--long", help="every client with every kind of release")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print each client's budget, what it has spent, and how many more rounds fit."""
@@ -89,11 +93,14 @@ def show(
         clients = [statement.as_dict() for statement in statements]
         print(to_json({"rows": head.rows, "head": head.hash, "clients": clients}))
         return
-    out.print(_statements(statements))
+    long = long or len(statements) <= FEW
+    out.print(_statements(statements) if long else _short(statements))
+    if not long and len(statements) > MOST_LINES:
+        out.print(f"And {len(statements) - MOST_LINES} clients that spent no more; --long lists all.", highlight=False)
     out.print("\nSpent: all events recomposed. Guaranteed, however the rounds were chosen: the budget.")
     if any(statement.epsilon_alone is not None for statement in statements):
         out.print("Alone: what the same events cost if server and all other members of the cohort collude.")
-    if any(statement.reserved_delta for statement in statements):
+    if long and any(statement.reserved_delta for statement in statements):
         out.print(
             "Reserved: the part of delta that is kept for the plan the client was entered with. What departs from the "
             "plan has the rest, and may be refused before the budget is spent."
@@ -115,6 +122,22 @@ def verify(
         return
     out.print(f"Intact: {found.rows} rows, {found.clients} clients, {found.charges} charges.", highlight=False)
     out.print(f"Head: {found.head}", highlight=False)
+
+
+def _short(statements: Sequence["Statement"]) -> Table:
+    """A line for each of the clients that spent most."""
+    from fedspd.report.numbers import rounded
+
+    table = Table("client", "budget", "spent", "covered by", "charges", "still fits", box=None, pad_edge=False)
+    for one in sorted(statements, key=lambda one: one.epsilon, reverse=True)[:MOST_LINES]:
+        charges = sum(each.times for each in one.charged)
+        fits = max(one.room.values(), default=None)
+        alone = "" if one.epsilon_alone is None else f" (alone {rounded(one.epsilon_alone, up=True)})"
+        table.add_row(
+            one.client, f"({one.budget.epsilon:g}, {one.budget.delta:g})", rounded(one.epsilon, up=True) + alone,
+            (one.rule or "nothing") if one.charged else "", str(charges), "" if fits is None else f"at most {fits}",
+        )  # fmt: skip
+    return table
 
 
 def _statements(statements: Sequence["Statement"]) -> Table:

@@ -15,6 +15,7 @@ from fedspd.errors import InputError
 if TYPE_CHECKING:
     from fedspd.assemble.expected import Expected
     from fedspd.data import Schema
+    from fedspd.results import NewFile
 
 out = Console(soft_wrap=True)
 
@@ -65,16 +66,17 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON and nothing else")] = False,
 ) -> None:
     """Propose batch size, local steps, rounds, step sizes and noise for a budget, without looking at any record."""
-    from fedspd.results import to_json
+    from fedspd.results import NewFile, to_json
 
+    target_file = None if write_schema is None else NewFile(write_schema, "--write-schema")
     asked = tables.Asked(data, schema, target, client, clients, epsilon=epsilon, delta=delta, trust=trust)
     wanted: dict[str, Any] = {"run.rounds": rounds, "run.participants": participants, "problem.clip_norm": clip_norm}
     wanted |= {"data.moments_share": moments_share} if moments_share else {"data.scaling": "min-max"}
     wanted |= dict(config.parse_override(text) for text in settings or [])
     wanted |= {} if rounds_at_most is None else {"run.rounds_at_most": rounds_at_most}
     proposed, expected = _of_counts(asked, wanted, records) if data is None else _of_data(asked, wanted, records)
-    if write_schema is not None:
-        _write(write_schema, expected.schema)
+    if target_file is not None:
+        _write(target_file, expected.schema)
     if as_json:
         print(to_json({**proposed, **expected.told}))
     else:
@@ -107,21 +109,20 @@ def _of_counts(asked: tables.Asked, wanted: Mapping[str, Any], records: int | No
         raise InputError("a plan needs --clients and --records, or --data, got neither; give one or the other.")
     if asked.target is not None or asked.client is not None:
         raise InputError("--target and --client are of a table, got them without --data; leave them out.")
-    some = wanted["run.participants"] or max(1, clients // 5)
+    asked_for = wanted["run.participants"]
+    some = max(1, clients // 5) if asked_for is None else asked_for
     settings = tables.settings_of(asked._replace(schema=None)) | dict(wanted)
     loaded = config.load("proved", settings | {"run.participants": some})
     declared = None if asked.schema is None else read_schema(asked.schema)
     return proposed_plan(loaded, records), expected_noise(loaded, declared, clients * records)
 
 
-def _write(path: Path, schema: "Schema | None") -> None:
+def _write(target: "NewFile", schema: "Schema | None") -> None:
     from fedspd.data import schema_text
 
     if schema is None:
         raise InputError("--write-schema needs columns to encode, got none; add --schema or --data.")
-    if path.exists():
-        raise InputError(f"--write-schema must name a new file, got {path}, which exists; name another one.")
-    path.write_text(schema_text(schema), encoding="utf-8")
+    target.write(schema_text(schema).encode())
 
 
 def _tell(proposed: Mapping[str, Any], expected: Mapping[str, Any]) -> None:

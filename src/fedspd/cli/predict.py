@@ -2,13 +2,13 @@
 
 import csv
 import io
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 from rich.console import Console
 
+from fedspd.cli.door import for_programs
 from fedspd.cli.events import AsJson
 from fedspd.errors import InputError
 
@@ -54,7 +54,7 @@ def predict(
     target = None if file is None else NewFile(file)
     made = predict_table(load_model(run, average), tables, kept or ())
     if target is None:
-        _write(made, sys.stdout)
+        _write(made, for_programs())
     else:
         _write(made, content := io.StringIO())
         target.write(content.getvalue().encode())

@@ -96,7 +96,12 @@ def account(
             "lower_bound": reported(bound.lower_bound, up=False),
             "accountant": bound.accountant,
         }
-    about = {"noise_multiplier": noise_multiplier, "participations": participations, "sampling": sampling.value}
+    about = {
+        "noise_multiplier": noise_multiplier,
+        "participations": participations,
+        "sampling": sampling.value,
+        "records": records,
+    }
     _print(found | _standing(accountant, event, delta) | about, as_json)
 
 
@@ -126,7 +131,7 @@ def calibrate(
         multiplier = accounting.calibrate(make, participations, epsilon, delta, accountant=name)
         bound = accounting.spent({make(multiplier): participations}, delta, name)
         found = {"noise_multiplier": multiplier, "epsilon": bound.epsilon, "accountant": bound.accountant}
-    about = {"participations": participations, "sampling": sampling.value}
+    about = {"participations": participations, "sampling": sampling.value, "records": records}
     _print(found | _standing(accountant, make(multiplier), delta) | about, as_json)
 
 
@@ -170,10 +175,13 @@ def _standing(accountant: By, event: "Event", delta: float) -> dict[str, Any]:
 
 def _print(found: Mapping[str, Any], as_json: bool) -> None:
     from fedspd.report.numbers import rounded
+    from fedspd.report.terminal import warnings
     from fedspd.results import to_json
 
+    weak = warnings(found["epsilon"], found["delta"], found["records"])
+    found = {name: value for name, value in found.items() if name != "records"}
     if as_json:
-        print(to_json(found))
+        print(to_json({**found, "warnings": weak} if weak else found))
         return
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim")
@@ -183,3 +191,5 @@ def _print(found: Mapping[str, Any], as_json: bool) -> None:
             bound = name in ("epsilon", "lower_bound")
             table.add_row(name.replace("_", " "), rounded(value, up=name == "epsilon") if bound else str(value))
     out.print(table)
+    for warning in weak:
+        out.print(warning, highlight=False)

@@ -143,7 +143,8 @@ def _tell(finished: "Run", folder: Path, as_json: bool, quiet: bool) -> None:
     from fedspd.results import to_json
 
     if as_json:
-        print(to_json({**finished.summary.to_dict(), "folder": str(folder)}))
+        told = finished.summary.to_dict() | ({"diverged": True} if finished.summary.diverged else {})
+        print(to_json(told | {"folder": str(folder)}))
     elif not quiet:
         out.print(report.summary_table(finished.summary))
         out.print(f"\nPrivacy: {report.privacy_statement(finished.summary)}")

@@ -108,6 +108,7 @@ def compare(
     from fedspd.studies import compare as leaderboard
     from fedspd.studies.folder import study_folder
 
+    made = study_folder(folder)
     grounds = [
         _ground(tables.Asked(name, schema, target, client, clients, test, test_share, delta=delta), uploads)
         for name in dict.fromkeys(data or leaderboard.DATA)
@@ -117,7 +118,6 @@ def compare(
     )
     cells, refused = leaderboard.only_possible(asked)
     centrals = [leaderboard.central(ground) for ground in dict.fromkeys(cell.ground for cell in cells)]
-    made = study_folder(folder)
     with progress("runs", leaderboard.count_runs(cells, seeds), err, quiet=as_json) as advance:
         entries, later = leaderboard.compare(cells, seeds, advance)
     _save_and_tell(leaderboard.comparison_study(entries, centrals, seeds, [*refused, *later]), made, as_json)

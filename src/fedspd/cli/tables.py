@@ -1,10 +1,12 @@
 """Options of commands that train on a data set or on a table of one's own."""
 
+import os
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from fedspd.errors import InputError
+from fedspd.reading import most_like
 
 Data = Annotated[
     str | None,
@@ -75,6 +77,9 @@ def _of_data(asked: Asked, data: str) -> dict[str, Any]:
         _refuse(asked, f"is for a table of your own, got it with the data set {data!r}", "leave it out")
         return {"data.name": data}
     if asked.schema is None:
+        match = most_like(data, _boxed())
+        if match is not None and not os.path.lexists(data):
+            raise InputError(f"--data must name a table or a data set, got {data!r}; did you mean {match!r}?")
         raise InputError(
             f"--data {data} needs --schema, which says what is public about the table, got none; draft one with "
             f"`fedspd data describe {data} --target COLUMN > schema.toml`, or name a data set: {', '.join(_boxed())}."

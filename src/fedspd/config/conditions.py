@@ -49,6 +49,7 @@ NEEDED: dict[str, tuple[Condition, ...]] = {
             "a method whose rounds are not pure, or a proof of their total",
         ),
     ),
+    "privacy.allow_large_delta": (_PROVED,),
     "privacy.noise_multiplier": (_PROVED,),
     "privacy.accountant": (_PROVED,),
     "privacy.trust": (_PROVED,),

@@ -11,7 +11,7 @@ from fedspd.config.conditions import lacks
 from fedspd.config.sections import DEFAULT_METHOD, SECTIONS, Config, Data, declared_keys
 from fedspd.data.source import OWN_SOURCES
 from fedspd.errors import InputError
-from fedspd.reading import nearest, overridden, parse_section, read_toml
+from fedspd.reading import TABLES, nearest, overridden, parse_section, read_toml, shown
 
 OWN_RECORDS: dict[str, Any] = {
     "metrics.criterion": False, "metrics.lagrangian": False, "metrics.objective_every": 0, "run.seed": None,
@@ -42,10 +42,9 @@ def load(
         where_read: settings that are left out where they are not read, like those of a preset.
     """
     values = _read(source)
-    given = dict(overrides or {})
-    left_out = dict.fromkeys(name for name, value in given.items() if value is None)
-    is_preset = str(source) in presets()
+    given, is_preset = overrides or {}, str(source) in presets()
     meant = overridden({} if is_preset else values, given)
+    left_out = dict.fromkeys(name for name, value in given.items() if value is None)
     usual = overridden(overridden(values if is_preset else {}, _of_records(meant)), where_read or {})
     usual = overridden(usual, left_out)
     return parse(_joined(_fitting(usual, meant), meant))
@@ -59,6 +58,8 @@ def _of_records(meant: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def parse(values: Mapping[str, Any]) -> Config:
     """Check sections, keys, types, ranges, and that everything set is read."""
+    if not isinstance(values, Mapping):
+        raise InputError(f"a configuration must be a table of sections, got {shown(values)}; pass one.")
     config = _build(values)
     for section, keys in values.items():
         for key, value in keys.items():
@@ -125,20 +126,28 @@ def _joined(usual: Mapping[str, Any], meant: Mapping[str, Any]) -> dict[str, Any
 
 
 def parse_override(text: str) -> tuple[str, Any]:
-    """Split "section.key=value"; the value is read as TOML, and as a string where it is none."""
+    """Split "section.key=value"; the value is read as TOML, and as a string where it is none.
+
+    An empty one is None, which leaves a setting out that a preset or a file has.
+    """
     name, equals, value = text.partition("=")
     if not equals:
         raise InputError(f"a setting must look like section.key=value, got {text!r}.")
+    if not value.strip():
+        return name.strip(), None
     try:
-        return name.strip(), tomllib.loads(f"value = {value}")["value"]
-    except ValueError:
+        found = tomllib.loads(f"value = {value}")
+    except (ValueError, RecursionError):
         return name.strip(), value.strip()
+    return name.strip(), found["value"] if found.keys() == {"value"} else value.strip()
 
 
 def _read(source: str | Path) -> dict[str, Any]:
     if str(source) in presets():
         return tomllib.loads((_preset_folder() / f"{source}.toml").read_text())
-    return read_toml(source, "a TOML file or a preset", nearest(str(source), presets()))
+    is_table = str(source).lower().removesuffix(".gz").endswith(TABLES)
+    remedy = f"name it with --data {source} --schema SCHEMA.toml." if is_table else nearest(str(source), presets())
+    return read_toml(source, "a TOML file or a preset", remedy)
 
 
 def _preset_folder() -> Any:

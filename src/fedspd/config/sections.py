@@ -149,9 +149,10 @@ def _foreign(name: str, known: Collection[str], key: str) -> str:
 class Privacy:
     """How much may be learned about a record."""
 
-    epsilon: float = setting(1.0, "privacy loss; inf adds no noise", at_least=1e-6, infinite=True)
+    epsilon: float = setting(1.0, "privacy loss; inf adds no noise", at_least=1e-6, at_most=1e4, infinite=True)
     budget: str = setting("total", "whether epsilon is of the whole run or of a round", choices=("total", "round"))
-    delta: float = setting(1e-5, "failure probability", above=0, below=1)
+    delta: float = setting(1e-5, "failure probability; of a proof below 1 / records", above=0, below=1)
+    allow_large_delta: bool = setting(False, "prove claims with a delta of 1 / records or more too")
     noise_multiplier: float | None = setting(
         None, "noise over sensitivity, instead of a budget; epsilon becomes what it costs", above=0
     )

@@ -136,7 +136,7 @@ def as_number(name: str, value: Any) -> float:
 
 def places_of(schema: Schema, columns: Sequence[Found], named: bool) -> dict[str, int]:
     """Where each declared column stands in X: by name in a data frame, by its place in a matrix."""
-    names = [column.name for column in columns]
+    found = {column.name: place for place, column in reversed([*enumerate(columns)])}  # the first of a name
     declared = [column.name for column in schema.inputs]
     if not named:
         if len(columns) != len(declared):
@@ -146,9 +146,10 @@ def places_of(schema: Schema, columns: Sequence[Found], named: bool) -> dict[str
             )
         return {name: place for place, name in enumerate(declared)}
     for name in declared:
-        if name not in names:
-            raise InputError(f"X must have the declared column {name!r}, got {', '.join(names[:10])}; rename one.")
-    return {name: names.index(name) for name in declared}
+        if name not in found:
+            names = ", ".join(column.name for column in columns[:10])
+            raise InputError(f"X must have the declared column {name!r}, got {names}; rename one.")
+    return {name: found[name] for name in declared}
 
 
 def cells(columns: Sequence[Found], schema: Schema, places: Mapping[str, int], missing: bool) -> dict[str, np.ndarray]:

@@ -7,7 +7,7 @@ from typing import Any
 from fedspd.report.figures import DIAGNOSTIC, run_charts
 from fedspd.report.numbers import reported, seed_words
 from fedspd.report.page import Cell, Chart, Grid, Page, Section, merged_environment
-from fedspd.report.terminal import privacy_statement
+from fedspd.report.terminal import DIVERGED, privacy_statement
 from fedspd.results import ABOUT, RunRecord, Summary, words
 from fedspd.results.summary import SHARE
 
@@ -36,6 +36,7 @@ def _single(name: str, run: RunRecord) -> Page:
         f"{seed_words(summary)}."
     )
     stopped = (f"Stopped {summary.stopped}.",) if summary.stopped else ()
+    stopped += (f"Diverged: {DIVERGED}.",) if summary.diverged else ()
     groups: dict[str, list[tuple[Cell, ...]]] = {group: [] for group in GROUPS}
     for field, value in _numbers_of(summary, "public").items():
         groups[ABOUT[field].group].append((words(field), _cell(field, value)))

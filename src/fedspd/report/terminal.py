@@ -8,6 +8,8 @@ from fedspd.report.numbers import rounded
 from fedspd.report.tables import NOTHING
 from fedspd.results import SITES, Number, Summary, words
 
+LONG = 1e15  # numbers from here on are written with an exponent
+WEAK_EPSILON = 10.0
 DIAGNOSTICS = {
     "objective": "the objective", "alfv": "ALFV", "consensus_error": "the consensus error",
     "clipped_share": "the share of clipped gradients", "convergence": "the criterion",
@@ -15,6 +17,12 @@ DIAGNOSTICS = {
     "optimum_loss": "the optimum's loss",
 }  # fmt: skip
 """What a simulator computes from records for its summary."""
+
+
+DIVERGED = (
+    "weights or errors grew without bound, so the model is of no use and its accuracy says nothing; take shorter steps "
+    "or more penalty, or a larger budget"
+)
 
 
 def privacy_statement(summary: Summary) -> str:
@@ -30,6 +38,7 @@ def privacy_statement(summary: Summary) -> str:
     claim += _sums(summary)
     if summary.conversion:
         claim += f"Conversion: {summary.conversion}. "
+    claim += "".join(f"{warning} " for warning in warnings(summary.epsilon, summary.delta, summary.records))
     if summary.guarantee == "proved":
         scaling = "the release of scaling included" if summary.scaling_charged else "scaling by public bounds"
         spent = f"In this run no client spent more than {_at_most(summary.epsilon_spent_max)}, {scaling}. "
@@ -54,6 +63,22 @@ def _sums(summary: Summary) -> str:
         f"the cryptography of secure sums does; any sum holds at least {summary.threshold} members. Without these "
         f"assumptions, by a client's own noise alone: ({_at_most(summary.epsilon_alone)}, {summary.delta:g}). "
     )
+
+
+def warnings(epsilon: Number, delta: float, records: int | None = None) -> list[str]:
+    """What must be said of numbers that promise little, whatever is proved about them."""
+    found = []
+    if epsilon is not None and epsilon > WEAK_EPSILON:
+        found.append(
+            f"Warning: epsilon is above {WEAK_EPSILON:g}, where what is proved protects little: a record may change "
+            f"the odds of what is released by a factor of e^{_at_most(epsilon)}."
+        )
+    if records is not None and delta * records >= 1:
+        found.append(
+            f"Warning: delta is not below 1 / {records}, so that even a method that publishes some record whole could "
+            "keep this promise."
+        )
+    return found
 
 
 def _standing(summary: Summary) -> str:
@@ -119,8 +144,9 @@ def summary_rows(summary: Summary) -> dict[str, str]:
     rows = {
         "algorithm": summary.title,
         "clients": f"{summary.clients} ({summary.participants} per round, {summary.rounds} rounds)",
-        "test accuracy": _accuracy(summary),
-        "explained of the test set": _explained(summary),
+        "diverged": DIVERGED if summary.diverged else "",
+        "test accuracy": "" if summary.diverged else _accuracy(summary),
+        "explained of the test set": "" if summary.diverged else _explained(summary),
         words("objective"): _known(summary.objective, "{:.4f}"),
         words("alfv"): _known(summary.alfv, "{:.4f}"),
         "|x0|": _number(summary.weights_norm, ".4g"),
@@ -162,9 +188,11 @@ def _explained(summary: Summary) -> str:
 
 
 def _number(value: Number, form: str) -> str:
-    return NOTHING if value is None else f"{value:{form}}"
+    return NOTHING if value is None else f"{value:{form}}" if abs(value) < LONG else f"{value:.4g}"
 
 
 def _known(value: Number, form: str) -> str:
     """A number as text; nothing where it is not known, as a simulator's diagnostics are not between real sites."""
-    return "" if value is None or not math.isfinite(value) else form.format(value)
+    if value is None or not math.isfinite(value):
+        return ""
+    return form.format(value) if abs(value) < LONG else f"{value:.4g}"

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -42,22 +43,34 @@ def write_whole(path: Path, content: bytes, *, durable: bool = False, mode: int 
         sync_folder(place.parent)
 
 
+def can_hold_files(folder: Path) -> bool:
+    """Whether something can be written there: tried, for permissions do not tell of odd file systems."""
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=".fedspd-", dir=folder))
+    except OSError:
+        return False
+    return True
+
+
 @dataclass(frozen=True)
 class NewFile:
     """Where a file will be written; refused at once if something is there already."""
 
     path: Path
+    option: str = "--out"
 
     def __post_init__(self) -> None:
         folder = self.path.parent
         try:
             obstacle = "which is there already" if self.path.exists() or self.path.is_symlink() else None
-            if not obstacle and not (folder.is_dir() and os.access(folder, os.W_OK)):
+            if not obstacle and not can_hold_files(folder):
                 obstacle = f"but {folder} is no folder that can be written to"
         except (OSError, ValueError) as error:  # a value that is wrong: a zero in the name
             obstacle = f"but: {getattr(error, 'strerror', None) or 'no name of a file'}"
         if obstacle:
-            raise InputError(f"the output must be a new file, got {self.path}, {obstacle}; name another with --out.")
+            raise InputError(
+                f"the output must be a new file, got {self.path}, {obstacle}; name another with {self.option}."
+            )
 
     def write(self, content: bytes) -> None:
         """All of it, or nothing."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedspd.errors import InputError
-from fedspd.results.files import to_json
+from fedspd.results.files import can_hold_files, to_json
 from fedspd.results.history import History, read_history
 from fedspd.results.summary import Summary, from_dict
 
@@ -158,8 +158,8 @@ def _obstacle(path: Path, replaces: str | None) -> str | None:
             if any(path.iterdir()) and not (replaces and (path / replaces).exists()):
                 return f"which already holds {'a run' if (path / SUMMARY).exists() else 'files'}"
         home = next(folder for folder in path.resolve().parents if folder.exists())
-        if not home.is_dir() or not os.access(home, os.W_OK):
+        if not can_hold_files(home):
             return f"but {home} is no folder that can be written to"
-    except OSError as error:
-        return f"but: {error.strerror}"
+    except (OSError, ValueError) as error:  # a value that is wrong: a zero in the name
+        return f"but: {getattr(error, 'strerror', None) or 'no name of a folder'}"
     return None

@@ -6,7 +6,7 @@ not finite is written as null and comes back as None.
 
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
-from math import isnan
+from math import isfinite, isnan
 from types import NoneType
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -17,6 +17,8 @@ Number = float | None  # None: not known, or not finite
 Rounding = Literal["up", "down", "nearest"]
 Group = Literal["privacy", "test", "run"]
 SHARE = "share"  # of one; people read percent
+LOST = 1000.0
+"""A mean loss, or multiple of the labels' spread, beyond which a model is none: without weights it is about 1."""
 SITES = "sites"
 """The engine of a run between real sites."""
 
@@ -192,6 +194,7 @@ class Summary:
         "secure-sums: what holds without any assumption on server, other members and cryptography; null where "
         "epsilon holds so"
     ))  # fmt: skip
+    records: int | None = field(default=None, metadata=_run("of all clients together, that were trained on", "records"))
     run: str | None = field(default=None, metadata=_run("name of a run between real sites; left out of a simulation's"))
 
     def __getitem__(self, name: str) -> Any:
@@ -203,6 +206,14 @@ class Summary:
         """What models are ranked by: accuracy, or the share that is explained of a number or a count."""
         known = self.test_accuracy is not None and not isnan(self.test_accuracy)
         return self.test_accuracy if known or self.test_explained is None else self.test_explained
+
+    @property
+    def diverged(self) -> bool:
+        """Whether weights or errors grew without bound: what such a model predicts is rounding, right or not."""
+        if self.weights_norm is None or not isfinite(self.weights_norm):
+            return True
+        loss = self.test_loss if self.test_accuracy is not None else None  # that of a count may be any number
+        return (loss or 0.0) > LOST or (self.test_explained or 0.0) < -LOST
 
     def to_dict(self) -> dict[str, Any]:
         """Every field that says something about this run, ready for JSON."""

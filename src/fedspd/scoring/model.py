@@ -1,5 +1,6 @@
 """A trained model: what it says about records that it has never seen."""
 
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,11 @@ from fedspd.scoring.own_units import own_units, words
 from fedspd.target import Classes, Number, Target
 
 NEEDED = ("weights", "average", "loss", "threshold", "schema", "base", "bias")
+BROKEN = (
+    OSError, ValueError, EOFError, LookupError, TypeError, ArithmeticError, RuntimeError, MemoryError, SyntaxError,
+    BadZipFile, zlib.error,
+)  # fmt: skip
+"""What the readers of archives and arrays raise over damaged bytes."""
 BLOCK = 1 << 11  # records that are encoded at a time: few enough to stay near the processor
 INTERCEPT = "(intercept)"
 
@@ -132,7 +138,7 @@ def _arrays(folder: Path) -> dict[str, np.ndarray]:
         raise InputError(
             f"expected the folder of a finished run, got {str(folder)!r}, which holds no model.npz; name another."
         ) from None
-    except (OSError, ValueError, EOFError, KeyError, BadZipFile) as error:
+    except BROKEN as error:
         raise _damaged(folder) from error
     missing = [name for name in NEEDED if name not in arrays]
     if missing:

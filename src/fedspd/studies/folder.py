@@ -30,7 +30,8 @@ def study_folder(folder: Path) -> RunFolder:
 
     A sweep's folder holds rows that may have taken long, so it is never replaced.
     """
-    if (folder / SWEEP_FILE).exists():
+    RunFolder(folder, replaces=STUDY_FILE if _holds(folder, STUDY_FILE) else SWEEP_FILE)  # whether it can be written
+    if _holds(folder, SWEEP_FILE):
         raise InputError(
             f"the output folder must be new or hold an earlier study, got the sweep {folder}; name another."
         )
@@ -39,6 +40,13 @@ def study_folder(folder: Path) -> RunFolder:
     except InputError:
         return RunFolder(folder)
     return RunFolder(folder, replaces=STUDY_FILE)
+
+
+def _holds(folder: Path, name: str) -> bool:
+    try:
+        return (folder / name).exists()
+    except (OSError, ValueError):  # no name of a folder
+        return False
 
 
 def save_study(study: StudyReport, folder: Path) -> None:

@@ -114,7 +114,9 @@ def test_a_situation_is_not_for_who_needs_all_clients_nor_for_who_is_as_publishe
 def test_a_comparison_may_be_of_some_methods_named_as_in_a_configuration() -> None:
     chosen = cells((1.0,), ("iid",), ("full",), ("fedspd", "dp-ftrl"))
     assert {cell.method for cell in chosen} == {OURS, *UNTUNED, "DP-FTRL, banded"}
-    with pytest.raises(InputError, match=r"^the method must be one of fedspd, .*, got 'dp-sdg'; name one of those"):
+    with pytest.raises(
+        InputError, match=r"^the method must be one of fedspd, .*, got 'dp-sdg'; did you mean 'dp-sgd'\?"
+    ):
         cells(methods=("dp-sdg",))
 
 
@@ -243,7 +245,12 @@ def test_one_record_moves_every_client_equally_far_however_unequal_the_shards() 
         assert np.ptp(sensitivity) == 0, method
 
 
-@pytest.mark.parametrize("wrong", ["IID", "power-law", ""])
+def test_a_deal_in_capitals_is_refused_with_the_name_that_was_meant() -> None:
+    with pytest.raises(InputError, match=r"^the deal must be one of iid, .*, got 'IID'; did you mean 'iid'\?$"):
+        cells(deals=("iid", "IID"))
+
+
+@pytest.mark.parametrize("wrong", ["half", "power-law", ""])
 def test_an_unknown_deal_or_share_is_refused_in_one_sentence(wrong: str) -> None:
     with pytest.raises(InputError, match=r"^the deal must be one of iid, dirichlet, occupation, got '.*'; name one of"):
         cells(deals=("iid", wrong))

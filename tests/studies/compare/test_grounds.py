@@ -34,7 +34,7 @@ def test_methods_that_are_not_for_many_classes_are_left_out_and_say_why() -> Non
 def test_what_no_private_method_can_do_is_refused_in_its_own_words(beside: tuple[str, ...]) -> None:
     with pytest.raises(InputError, match="an exact sub-problem needs a loss of one margin"):
         only_possible(cells((1.0,), ("iid",), ("full",), ("ddp-admm-dvp", *beside), (LETTERS,)))
-    with pytest.raises(InputError, match=r"privacy.epsilon must be at least 1e-06, got -1.0"):
+    with pytest.raises(InputError, match=r"privacy.epsilon must be at least 1e-06 and at most 10000, or inf, got -1.0"):
         only_possible(cells((-1.0,), ("iid",), ("full",), ("fedspd", *beside)))
 
 

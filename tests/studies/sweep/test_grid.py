@@ -30,7 +30,7 @@ REFUSED = {
     "algorithm.name=fedspd,dp-sdg": "one that fedspd methods lists, got 'dp-sdg'; did you mean 'dp-sgd'?",
     "problem.ratio=0.1,0.2": "problem.ratio would have no effect, got 0.1; it needs problem.regularizer = elastic-net",
     "run.participants=5,7,5": "must differ, got 5 2 times in 'run.participants=5,7,5'; leave one out.",
-    "privacy.epsilon=1,-1": "privacy.epsilon must be at least 1e-06, got -1.0.",
+    "privacy.epsilon=1,-1": "privacy.epsilon must be at least 1e-06 and at most 10000, or inf, got -1.0.",
     "partition.kind=iid,ide": "partition.kind must be one of iid, ",
     "run.rounds=lin:1:2:3": "run.rounds must be a whole number, got 1.5.",
     "run.seed=1,2": "settings other than run.seed, got 'run.seed=1,2'; say --seeds and --first-seed.",

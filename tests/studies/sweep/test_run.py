@@ -1,6 +1,7 @@
 """Sweeps: every point with every seed once, kept as it comes, continued and never mixed."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -208,6 +209,11 @@ def test_a_number_that_is_not_finite_is_missing_and_types_are_those_of_the_colum
 
 
 def test_a_metric_that_is_no_number_of_a_run_is_refused() -> None:
-    for name in ("accuracy", "guarantee", "seed"):
-        with pytest.raises(InputError, match=f"the metric must be one of epsilon, .* got '{name}'; name one of those"):
+    ends = {
+        "accuracy": "did you mean 'test_accuracy'?",
+        "guarantee": "name one of those.",
+        "seed": "name one of those.",
+    }
+    for name, end in ends.items():
+        with pytest.raises(InputError, match=f"the metric must be one of epsilon, .* got '{name}'; {re.escape(end)}$"):
             check_metric(name)

@@ -21,6 +21,7 @@ from fedspd.target import Target
 def agree(config: Config, holdings: Holdings, columns: int, target: Target) -> Agreed[ProvedPlan]:
     """Method, plan and rounds, with what the settings leave open filled in by rule."""
     _check(config)
+    _check_delta(config, holdings)
     public = public_numbers(config, holdings, columns, target)
     made = config.algorithm.method.make(public, config.algorithm.settings)
     check_proof(config.algorithm.method, made.algorithm, public.declared_norm)
@@ -76,6 +77,21 @@ def make_plan(
         members,
         privacy.epsilon_alone,
     )
+
+
+def _check_delta(config: Config, holdings: Holdings) -> None:
+    """A mechanism that publishes one record in n whole has delta = 1/n: from there on a proof says little."""
+    privacy, records = config.privacy, holdings.records
+    if privacy.delta * records >= 1 and not privacy.allow_large_delta:
+        raise InputError(
+            f"privacy.delta must be below 1 / records for a proved claim, {1 / records:.3g} with {records} records, "
+            f"got {privacy.delta:g}; lower it, or set privacy.allow_large_delta = true."
+        )
+    if privacy.delta * records < 1 and privacy.allow_large_delta:
+        raise InputError(
+            f"privacy.allow_large_delta would have no effect, got true with a delta of {privacy.delta:g}, which is "
+            f"below 1 / records = {1 / records:.3g}; leave it out."
+        )
 
 
 def _check(config: Config) -> None:

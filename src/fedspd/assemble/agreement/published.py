@@ -36,11 +36,18 @@ def make_plan(config: Config, holdings: Holdings) -> PublishedPlan:
     )
 
 
-def _check(config: Config) -> None:
+def check_scaling(config: Config) -> None:
+    """Refuse moments whose noise nothing pays for."""
+    method = config.algorithm.method
     if config.data.scaling == "noisy-moments":
         raise InputError(
-            "data.scaling = noisy-moments belongs to the proved method, got it with the published one; use z-score."
+            f"data.scaling must be z-score, min-max or none with {method.name}, got noisy-moments, which is charged to "
+            f"a proved budget, and its guarantee is {method.guarantee!r}; set data.scaling = z-score."
         )
+
+
+def _check(config: Config) -> None:
+    check_scaling(config)
     if (config.problem.clip_norm or 0.0) < inf or config.algorithm.method.guarantee == "none":
         return
     if config.privacy.epsilon < inf:

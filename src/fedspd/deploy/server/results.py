@@ -93,6 +93,7 @@ def _summary(
         uploads=sum(answered),
         records_min=min(terms.sizes),
         records_max=max(terms.sizes),
+        records=sum(terms.sizes),
         dimension=int(np.prod(shape)),
         penalty=agreed.algorithm.penalty,
         inverse_step=history.last("inverse_step"),

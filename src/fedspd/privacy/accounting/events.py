@@ -14,6 +14,10 @@ from typing import Any, ClassVar, Literal, get_args
 from fedspd.errors import InputError
 
 Relation = Literal["replace-one", "zero-out"]
+LEAST_MULTIPLIER, MOST_MULTIPLIER = 1e-2, 1e12
+"""Of noise that is accounted for: at the least one release already has an epsilon of 5,000, and float64 has too few
+digits for the losses beyond it."""
+LEAST_PURE_MULTIPLIER = 1e-6  # in many dimensions little noise is much
 
 
 def relative_distances(local_steps: int, contraction: float) -> tuple[float, ...]:
@@ -79,11 +83,16 @@ def _known_kinds() -> str:
     return ", ".join(sorted(KINDS))
 
 
-def _require_multiplier(value: float) -> None:
+def _require_multiplier(value: float, least: float = LEAST_MULTIPLIER) -> None:
     if not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
         raise InputError(
             f"noise_multiplier must be a positive finite number (noise over sensitivity), got {value!r}; "
             "calibrate one from a budget."
+        )
+    if not least <= value <= MOST_MULTIPLIER:
+        raise InputError(
+            f"noise_multiplier must be from {least:g} to {MOST_MULTIPLIER:g}, got {value!r}; less noise "
+            "protects nobody, more leaves nothing: calibrate one from a budget."
         )
 
 
@@ -171,7 +180,7 @@ class Laplace:
     directions: int | None = None
 
     def __post_init__(self) -> None:
-        _require_multiplier(self.noise_multiplier)
+        _require_multiplier(self.noise_multiplier, LEAST_PURE_MULTIPLIER)
         if not isinstance(self.jacobian, Real) or not 0.0 <= self.jacobian < math.inf:
             raise InputError(
                 f"jacobian must be finite and at least 0, got {self.jacobian!r}; it bounds the log of a ratio of "

@@ -19,6 +19,7 @@ History = (
     | Iterable[tuple[Event, int]]
 )
 Accountant = Literal["pld", "rdp"]
+MOST_EPSILON = 1e6
 
 
 def counted(history: History) -> dict[Event, int]:
@@ -29,6 +30,8 @@ def counted(history: History) -> dict[Event, int]:
         zero, and events under different neighbor relations, whose epsilons do not compose.
     """
     counts: dict[Event, int] = {}
+    if isinstance(history, str) or not isinstance(history, Iterable):
+        raise InputError(f"a history must be counts by event, got {history!r}; pass a dictionary.")
     for event, count in history.items() if isinstance(history, Mapping) else history:
         if not isinstance(event, Event):
             raise InputError(
@@ -67,6 +70,8 @@ def require_epsilon(epsilon: float) -> None:
     """Refuse an epsilon that is negative or not finite."""
     if not isinstance(epsilon, Real) or not 0.0 <= epsilon < math.inf:
         raise InputError(f"epsilon must be finite and at least 0, got {epsilon!r}; correct it.")
+    if epsilon > MOST_EPSILON:
+        raise InputError(f"epsilon must be at most {MOST_EPSILON:g}, got {epsilon!r}; such a budget protects nobody.")
 
 
 def require_accountant(accountant: str) -> None:

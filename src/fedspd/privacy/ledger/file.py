@@ -97,6 +97,8 @@ def refusing(path: Path) -> Iterator[None]:
     """Turn SQLite's errors into the program's."""
     try:
         yield
+    except MemoryError as error:  # the size of something in it is damaged
+        raise damaged(path, "a file that asks for more memory than there is") from error
     except (sqlite3.Error, UnicodeDecodeError) as error:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):

@@ -16,6 +16,7 @@ from fedspd.assemble.agreement.planning import plan_of
 from fedspd.config import Config, load
 from fedspd.data import SOURCES
 from fedspd.errors import InputError
+from fedspd.reading import meant
 from fedspd.studies.lineup import (
     CLAIMED,
     CLAIMED_DATA,
@@ -180,4 +181,5 @@ def count_runs(chosen: Sequence[Cell], seeds: int) -> int:
 def _check(chosen: Sequence[str], known: Collection[str], what: str) -> None:
     unknown = [name for name in chosen if name not in known]
     if unknown:
-        raise InputError(f"{what} must be one of {', '.join(known)}, got {unknown[0]!r}; name one of those.")
+        end = meant(unknown[0], known, "; name one of those.")
+        raise InputError(f"{what} must be one of {', '.join(known)}, got {unknown[0]!r}{end}")

@@ -15,6 +15,7 @@ from typing import Any, get_args, get_type_hints
 import tomli_w
 
 from fedspd.errors import InputError
+from fedspd.reading import meant
 from fedspd.results import Convergence, RunFolder, Summary, append_line, write_whole
 from fedspd.studies.folder import SWEEP_FILE
 
@@ -67,7 +68,8 @@ def check_metric(metric: str) -> None:
     """Refuse what is no number of a run."""
     known = [name for name, kind in COLUMNS.items() if kind is not str]
     if metric not in known:
-        raise InputError(f"the metric must be one of {', '.join(known)}, got {metric!r}; name one of those.")
+        end = meant(metric, known, "; name one of those.")
+        raise InputError(f"the metric must be one of {', '.join(known)}, got {metric!r}{end}")
 
 
 def check_folder(folder: Path, declared: Mapping[str, Any], keys: Collection[str]) -> None:
