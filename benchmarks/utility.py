@@ -22,11 +22,13 @@ COMMON: dict[str, Any] = {
 PROVED = {"privacy.allow_large_delta": True}  # delta is the paper's
 SOME, FEW = {"run.participants": 20}, {"run.rounds_at_most": 25}
 PAPERS = {"data.encode": "declared"}
+SUMS = {"run.participants": 100, "privacy.trust": "secure-sums", "privacy.threshold": 80, "privacy.colluders": 13}
 SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "proved, 100 clients, 20 a round": ("proved", SOME),
     "the same with the paper's 81 columns": ("proved", SOME | PAPERS),
     "and at most 25 rounds (500 uploads)": ("proved", SOME | PAPERS | FEW),
     "proved, 100 clients, all in each round": ("proved", {"run.participants": 100}),
+    "the same as secure sums, at most 13 of 100 colluding": ("proved", SUMS),
     "proved, 5 clients, all in each round": ("proved", {"partition.clients": 5, "run.participants": 5}),
     "published, 100 clients, 20 a round": ("published", {}),
 }

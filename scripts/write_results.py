@@ -38,8 +38,14 @@ def compared(text: str, study: Path) -> str:
     for old in FIGURES.glob("accuracy-*.png"):
         old.unlink()
     drawn = sorted(study.glob("accuracy-epsilon*.png"))
-    for figure in (*drawn, *study.glob("accuracy-bytes-adult.png")):
+    trusted = sorted(study.glob("accuracy-trust*.png"))
+    for figure in (*drawn, *trusted, *study.glob("accuracy-bytes-adult.png")):
         shutil.copy(figure, FIGURES)
+    names = [(path.stem.removeprefix("accuracy-trust-"), path.name) for path in trusted]
+    shown = [
+        f"![Accuracy against epsilon under three kinds of trust on {data}](figures/{name})" for data, name in names
+    ]
+    text = between(text, "trust", "\n".join(shown))
     text = between(text, "figures", "\n".join(f"![{caption(path.stem)}](figures/{path.name})" for path in drawn))
     text = between(text, "classes", (study / "summary.md").read_text())
     text = between(text, "accuracy", pivot(study / "leaderboard.csv"))

@@ -90,7 +90,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"privacy.cohorts": 6}, "at least 3 members"),
     ({"privacy.threshold": 2, "privacy.colluders": 0}, "from 3 to 4"),
     ({"privacy.threshold": 3, "privacy.colluders": 2}, "from 4 to 4"),
-    ({"privacy.threshold": 5}, "got threshold 5"),
+    ({"privacy.threshold": 5}, "smallest cohort, 4, .* got 5"),
+    (
+        {"partition.clients": 13, "run.participants": 13, "privacy.cohorts": 3, "privacy.threshold": 5},
+        "smallest cohort, 4",
+    ),
     ({"run.absence": 0.1, "run.engine": "jax"}, "NumPy engine"),
     ({"privacy.trust": "each-upload", "privacy.cohorts": 3}, "privacy.trust = secure-sums"),
     ({"privacy.trust": "each-upload", "run.absence": 0.5}, "privacy.trust = secure-sums"),
@@ -160,6 +164,45 @@ def test_a_cohort_that_never_answered_is_left_out_of_the_mean() -> None:
     second = np.stack([np.full((4, 2), 2.0), np.ones((4, 2))])[None]
     server = algorithm.merge(server, None, second, replies[1:2], np.ones(1))  # pyright: ignore[reportArgumentType]
     np.testing.assert_array_equal(algorithm.model(server), 4.0)
+
+
+class DeadAtZero(SPDOnSums):
+    """A cohort that never answered counts as one whose weights are zero."""
+
+    def merge(self, server: Any, told: Any, replies: Any, previous: Any, present: Any) -> Any:
+        right = super().merge(server, told, replies, previous, present)
+        return np.stack([right[0] * right[2] / 3, server[0], right[2]])
+
+
+def test_planted_a_cohort_that_never_answered_and_counts_as_zero_is_found_out() -> None:
+    true: SPDOnSums = small_and_strong().simulation.algorithm
+    twin = DeadAtZero(true.objective, true.penalty, true.inverse_step)
+    server, _, replies = twin.start(np.zeros((3, 4, 2)))
+    first = np.stack([np.full((4, 2), 6.0), np.ones((4, 2))])[None]
+    merged = twin.merge(server, None, first, replies[:1], np.ones(1))
+    assert not np.allclose(twin.model(merged), 6.0)
+
+
+@pytest.mark.parametrize("prox_at_members", [False, True])
+def test_planted_proximal_steps_at_the_members_miss_the_optimum_and_after_the_sum_they_do_not(
+    prox_at_members: bool,
+) -> None:
+    made = small_and_strong()
+    shards, algorithm = made.simulation.shards, made.simulation.algorithm
+    features, labels = np.asarray(shards.features), shards.labels
+    reach, objective = 2.0, algorithm.objective
+    parts = np.array_split(np.argsort(labels, kind="stable"), 4)  # members that disagree
+    weights = np.zeros((features.shape[1], 2))
+    for _ in range(20_000):
+        sums = [
+            objective.gradient(weights[None], features[None, own], labels[None, own], np.array([len(labels) / 4])).mean[
+                0
+            ]
+            for own in parts
+        ]
+        points = sums if prox_at_members else [np.mean(sums, axis=0)]
+        weights = np.mean([objective.regularizer.prox(weights - one / reach, 1 / reach) for one in points], axis=0)
+    assert (from_optimal(made, weights) < 1e-10) is not prox_at_members
 
 
 def test_a_cohort_below_its_threshold_changes_nothing_and_stays_charged() -> None:

@@ -54,6 +54,11 @@ def _dealt(seed: int, clients: int, count: int, threshold: int | None, colluders
     members = tuple(np.sort(part) for part in np.array_split(order, count))
     least = clients // count  # sizes differ by one at most
     least_in_sum = threshold or usual_threshold(least)
+    if least_in_sum > least:
+        raise InputError(
+            f"privacy.threshold must be at most the members of the smallest cohort, {least}, or that one would be "
+            f"charged and never answer, got {least_in_sum}; lower it, or choose privacy.cohorts to divide {clients}."
+        )
     telling = usual_colluders(least, least_in_sum) if colluders is None else colluders
     return Cohorts(members, SharedNoise(len(members[0]), least_in_sum, telling))
 
