@@ -258,8 +258,8 @@ def require_the_end_of_a_run(machine: Machine) -> None:
     assert machine.code("server") == 0, machine.printed("server")
     told = json.loads((machine.folder / "adult" / "server" / "run" / "sites.json").read_text())
     assert [(site["site"], site["answered"], site["charges"]) for site in told] == [
-        ("site-1", 10, 11),
-        ("site-2", 10, 11),
+        ("site-1", 100, 101),
+        ("site-2", 100, 101),
     ]
 
 

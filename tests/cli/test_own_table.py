@@ -156,7 +156,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "no data": (("--schema", "schema.toml"), "--schema needs --data; name your table with it"),
     "a share without data": (("--test-share", "0.2"), "--test-share needs --data"),
     "a data set with a client": (("--data", "digits", "--client", "x"), "--client is for a table of your own"),
-    "an unknown data set": (("--data", "digit"), "needs --schema"),
+    "an unknown data set": (("--data", "digit"), "got 'digit'; did you mean 'digits'?"),
     "another target": (("--data", "t.csv", "--schema", "schema.toml", "--target", "age"), "declares, 'outcome', got"),
     "dealt beside clients": (
         ("--data", "t.csv", "--schema", "schema.toml", "--clients", "5"), "got --clients 5 beside it",
@@ -164,7 +164,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "no such file": (("--data", "nowhere.csv", "--schema", "schema.toml"), "expected a table, got 'nowhere.csv'"),
     "no match": (("--data", "no/*.csv", "--schema", "schema.toml"), "which matches none; correct the pattern"),
     "no such schema": (("--data", "t.csv", "--schema", "s.toml"), "expected a schema in TOML"),
-    "a table as a schema": (("--data", "t.csv", "--schema", "t.csv"), "t.csv is not valid TOML"),
+    "a table as a schema": (("--data", "t.csv", "--schema", "t.csv"), "got 't.csv', by its name a table of records"),
     "a schema as a table": (("--data", "schema.toml", "--schema", "schema.toml"), "schema.toml"),
     "no such client": (("--data", "t.csv", "--schema", "schema.toml", "--client", "ward"), "got 'ward' 0 times"),
     "two tests": (

@@ -281,7 +281,7 @@ def set_up(pages: Pages) -> None:
     assert "Compare it" in pages.run(operate, "deploy add wards/federation.toml north", pages.operator)
     for home in pages.homes.values():
         shutil.copy(pages.operator / "wards" / "members.toml", home)
-    edit(pages.federation, "run", "rounds", 40)  # time enough to stop one
+    edit(pages.federation, "run", "rounds_at_most", 40)  # time enough to stop one
 
 
 def first_run(pages: Pages) -> None:

@@ -217,13 +217,13 @@ class Summary:
 
     def to_dict(self) -> dict[str, Any]:
         """Every field that says something about this run, ready for JSON."""
-        return {name: value for name, value in asdict(self).items() if value is not DEFAULTS[name]}
+        return {name: value for name, value in asdict(self).items() if value is not None or name not in MAY_BE_MISSING}
 
 
 ABOUT: dict[str, About] = {
     each.name: each.metadata["about"] for kind in (Summary, Convergence) for each in fields(kind)
 }
-DEFAULTS = {each.name: each.default for each in fields(Summary)}
+MAY_BE_MISSING = {each.name for each in fields(Summary) if each.default is None}
 
 
 def words(name: str) -> str:
