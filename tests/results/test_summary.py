@@ -1,7 +1,7 @@
 """The record of a run: each field says what it is, and what is read back is what was written."""
 
 import json
-from dataclasses import MISSING, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ MEASURED = replace(
     run="wards-3fa2c1",
 )
 
-ALWAYS = {field.name for field in fields(Summary) if field.default is MISSING}
+ALWAYS = {field.name for field in fields(Summary) if field.default is not None}
 
 
 @pytest.mark.parametrize("summary", [SUMMARY, MEASURED, replace(SUMMARY, epsilon=None, stopped="early")])
