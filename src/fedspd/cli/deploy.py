@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
+from fedspd.cli.console import PlainConsole
 from fedspd.cli.events import AsJson
 from fedspd.errors import InputError
+from fedspd.escaping import escaped, escaped_lines
 
 if TYPE_CHECKING:
     from fedspd.deploy.server.settings import RunSettings
 
-out = Console(soft_wrap=True)
+out = PlainConsole()
 SiteFile = Annotated[Path, typer.Argument(metavar="SITE.TOML", help="the site's file")]
 FederationFile = Annotated[Path, typer.Argument(metavar="FEDERATION.TOML", help="the federation's file")]
 Changes = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="override a setting; repeatable")]
@@ -264,7 +265,7 @@ def approve(
 
     for asked in waiting(file, run):
         say(asked.terms)
-        confirmed = yes or typer.confirm(f"Take part in {asked.run}?")
+        confirmed = yes or typer.confirm(f"Take part in {escaped(asked.run)}?")
         answer_question(file, asked, confirmed)
         told = "confirmed; the site answers when the server asks again" if confirmed else "not confirmed"
         say(f"{asked.run}: {told}.")
@@ -283,7 +284,7 @@ def _federation(file: Path, settings: list[str] | None) -> "RunSettings":
 
 
 def _say_to_stderr(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print(escaped_lines(line), file=sys.stderr, flush=True)
 
 
 def _require_flower() -> None:

@@ -1,21 +1,22 @@
 """The command `predict`."""
 
-import csv
 import io
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
-from rich.console import Console
 
+from fedspd.cli.console import PlainConsole
 from fedspd.cli.door import for_programs
 from fedspd.cli.events import AsJson
 from fedspd.errors import InputError
+from fedspd.escaping import write_csv
 
 if TYPE_CHECKING:
     from fedspd.scoring.prediction import Predictions
 
-err = Console(stderr=True, soft_wrap=True)
+err = PlainConsole(stderr=True)
 EXAMPLES = """
 Examples:
 
@@ -71,6 +72,4 @@ def predict(
 
 
 def _write(made: "Predictions", file: TextIO) -> None:
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(made.header)
-    writer.writerows(made.rows())
+    write_csv(file, chain([made.header], made.rows()))

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from fedspd import config as configuration
 from fedspd.cli import tables
+from fedspd.cli.console import PlainConsole
 from fedspd.cli.progress import progress
 from fedspd.errors import InputError
 
 if TYPE_CHECKING:
     from fedspd.assemble import Run
 
-out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
+out, err = PlainConsole(), PlainConsole(stderr=True)
 
 EXAMPLES = """
 Examples:
