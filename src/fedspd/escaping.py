@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Iterable
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 FORMULA = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # the last four are the wide ones of Asian keyboards
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -32,5 +32,14 @@ def cell_of(text: str) -> str:
 
 def write_csv(file: TextIO, rows: Iterable[Iterable[Any]]) -> None:
     """Rows as CSV, every text of them as `cell_of` has it; numbers at full precision, nothing for None."""
-    writer = csv.writer(file, lineterminator="\n")
+    writer = csv.writer(_Lines(file), lineterminator="\r\n")
     writer.writerows([cell_of(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+
+
+class _Lines(NamedTuple):
+    """A file whose rows end as on this system: a writer quotes of line ends only the signs that end its own rows."""
+
+    file: TextIO
+
+    def write(self, row: str) -> None:
+        self.file.write(row.removesuffix("\r\n") + "\n")

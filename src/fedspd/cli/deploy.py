@@ -196,12 +196,12 @@ def report(file: FederationFile, settings: Changes = None, as_json: AsJson = Fal
     from fedspd import report as reports
     from fedspd.deploy.server.results import table
     from fedspd.deploy.server.run import RESULTS
-    from fedspd.results import read_summary, to_json
+    from fedspd.results import own_file, read_summary, to_json
 
     folder = _federation(file, settings).folder / RESULTS
     try:
         summary = read_summary(folder)
-        sites = json.loads((folder / "sites.json").read_text(encoding="utf-8"))
+        sites = json.loads(own_file(folder, "sites.json").read_text(encoding="utf-8"))
         shown = reports.summary_table(summary), table(sites), reports.privacy_statement(summary)
     except (OSError, ValueError) as error:
         raise InputError(f"expected a finished run in {folder}, got '{error}'; finish the run first.") from None

@@ -46,13 +46,13 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Apply a trained model to the records of a table: a row for each, in their order."""
-    from fedspd.results import NewFile, to_json
+    from fedspd.results import OWNER_ONLY, NewFile, to_json
     from fedspd.scoring.model import load_model
     from fedspd.scoring.prediction import predict_table
 
     if as_json and file is None:
         raise InputError("--json needs --out, got it without: both would print to standard output; add --out.")
-    target = None if file is None else NewFile(file)
+    target = None if file is None else NewFile(file, mode=OWNER_ONLY)
     made = predict_table(load_model(run, average), tables, kept or ())
     if target is None:
         _write(made, for_programs())

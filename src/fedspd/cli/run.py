@@ -115,6 +115,7 @@ def _train(
 ) -> tuple["Run", Path]:
     """The finished run, and where it was written."""
     from fedspd import assemble, report
+    from fedspd.data.source import OWN_SOURCES
     from fedspd.privacy.ledger import Ledger, create_ledger
     from fedspd.results import RunFolder
 
@@ -122,7 +123,7 @@ def _train(
     with ExitStack() as stack:
         proved = config.algorithm.method.guarantee == "proved"
         shared = stack.enter_context(Ledger(ledger)) if ledger is not None and proved else None
-        staging = cache(lambda: stack.enter_context(made.staged()))
+        staging = cache(lambda: stack.enter_context(made.staged(private=config.data.name in OWN_SOURCES)))
 
         def open_ledger() -> Ledger:
             if shared is not None:

@@ -154,7 +154,7 @@ def _save_and_tell(study: "StudyReport", target: "RunFolder", as_json: bool) -> 
     from fedspd.results import to_json
     from fedspd.studies.folder import save_study
 
-    with target.staged() as staging:
+    with target.staged(private=study.private) as staging:
         save_study(study, staging)
     if as_json:
         tables = {
