@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -115,7 +116,7 @@ def test_a_name_is_no_markup_on_a_page_and_no_formula_in_a_picture(name: str) ->
 
 def table_of_odd_names(folder: Path) -> None:
     rows = [(place % 50, level, ("=yes", "@no")[place % 3 == 0], ("=a()", "[/b]", ":cat:")[place % 3])
-            for place, level in enumerate(("[bold]a", "\x1b[31mb", "<c>") * 60)]  # fmt: skip
+            for place, level in enumerate(("[bold]a", "\x1b[31mb", "<c>", "d\x9b31m\u202e") * 45)]  # fmt: skip
     with (folder / "table.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("[/red]age", "=SUM(A1)", "y", "who"), *rows])
 
@@ -136,6 +137,7 @@ def test_a_table_of_odd_names_is_harmless_from_its_description_to_its_report(
     table_of_odd_names(tmp_path)
     schema, described = told(capsys, ["data", "describe", "table.csv", "--target", "y", "--client", "who"])
     assert "[/red]age" in described
+    assert "d\x9b31m\u202e" in tomllib.loads(schema)["columns"][1]["levels"]
     Path("schema.toml").write_text(schema.replace("confirmed = false", "confirmed = true"))
     own = ["--data", "table.csv", "--schema", "schema.toml", "--epsilon", "5", "--delta", "1e-3"]
     assert "[/red]age" in told(capsys, ["plan", *own])[0]
