@@ -6,7 +6,6 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import NamedTuple
 
-from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -44,9 +43,9 @@ def packages() -> dict[str, dict[str, Row]]:
 def license_of(package: str) -> str:
     """As the metadata declare it: an expression, a short text, or a classifier."""
     data = distribution(package).metadata
-    text = (data.get("License") or "").strip()
-    if data.get("License-Expression"):
-        return data["License-Expression"]
+    (expression, *_), (text, *_) = (data.get_all(key) or [""] for key in ("License-Expression", "License"))
+    if expression:
+        return expression
     if text and text != "UNKNOWN" and "\n" not in text and len(text) <= LONGEST:
         return text
     classes = [one.rpartition(":: ")[2] for one in data.get_all("Classifier") or () if one.startswith("License ::")]
@@ -81,11 +80,10 @@ def _closure(extra: str, known: set[str]) -> Iterator[Row]:
 
 def _needed(package: str, extra: str) -> Iterator[Requirement]:
     """The requirements of an installed package that hold here; those of an extra alone where one is named."""
-    here = default_environment()
     for text in distribution(package).requires or ():
         needed = Requirement(text)
         of_extra = bool(needed.marker and re.search(r"\bextra\b", str(needed.marker)))
-        if of_extra == bool(extra) and (needed.marker is None or needed.marker.evaluate({**here, "extra": extra})):
+        if of_extra == bool(extra) and (needed.marker is None or needed.marker.evaluate({"extra": extra})):
             try:
                 distribution(needed.name)
             except PackageNotFoundError:
