@@ -3,13 +3,16 @@
 import csv
 import io
 import re
+from html import unescape
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from fedspd.escaping import escaped
 from fedspd.report import Grid, Measured, grid_terminal
 from fedspd.report.text import grid_csv, grid_markdown
+from tests.support.cells import had_back
 
 letters = st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"], exclude_characters="\\")
 texts = st.text(letters | st.just("|"), max_size=12)
@@ -33,7 +36,7 @@ def test_csv_gives_back_every_text_and_every_bit_of_every_number(rows: list[tupl
     grid = Grid("t", ("name", "number", "mean"), tuple((a, b, Measured(c, d, 2)) for a, b, c, d in rows))
     head, *found = rows_of(grid_csv(grid))
     assert head == (["name", "number", "mean", "mean s.e."] if rows else ["name", "number", "mean"])
-    assert [(a, float(b), float(c), None if d == "" else float(d)) for a, b, c, d in found] == [
+    assert [(had_back(a), float(b), float(c), None if d == "" else float(d)) for a, b, c, d in found] == [
         (a, float(b), c, d) for a, b, c, d in rows
     ]
 
@@ -51,7 +54,8 @@ def test_a_markdown_table_gives_back_its_cells_whatever_they_hold(rows: list[tup
     lines = grid_markdown(Grid("t", ("a", "b"), tuple(rows))).splitlines()
     assert lines[:2] == ["| a | b |", "|---|---|"]
     cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines[2:]]
-    assert [tuple(cell[1:-1].replace("\\|", "|") for cell in row) for row in cells] == rows
+    found = [tuple(unescape(cell[1:-1].replace("\\|", "|")) for cell in row) for row in cells]
+    assert found == [tuple(map(escaped, row)) for row in rows]
 
 
 def test_markdown_shows_means_with_their_errors_gaps_as_dashes_and_the_note_below() -> None:

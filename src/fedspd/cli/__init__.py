@@ -3,12 +3,12 @@
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from fedspd import __version__
 from fedspd import config as configuration
 from fedspd.cli import data, deploy, export, methods, plan, predict, privacy, report, run, studies, sweep
+from fedspd.cli.console import PlainConsole
 from fedspd.cli.door import guarded
 from fedspd.config import describe
 
@@ -20,7 +20,7 @@ app = typer.Typer(
     help="Private federated learning by primal-dual optimization.",
     epilog="Examples:\n\n- `fedspd run`\n\n- `fedspd plan --clients 100 --records 325`\n\n- `fedspd settings`",
 )
-out = Console(soft_wrap=True)
+out = PlainConsole()
 
 
 def _print_version(asked: bool) -> None:

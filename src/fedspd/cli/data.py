@@ -5,17 +5,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 
+from fedspd.cli.console import PlainConsole
 from fedspd.cli.door import for_programs
 from fedspd.cli.events import AsJson
 from fedspd.errors import InputError
+from fedspd.escaping import escaped
 
 if TYPE_CHECKING:
     from fedspd.data.describe.quality import Quality
 
-err = Console(stderr=True, soft_wrap=True)
+err = PlainConsole(stderr=True)
 DESCRIBE_EXAMPLES = """
 Examples:
 
@@ -70,5 +71,5 @@ def _report(report: Mapping[str, "Quality"]) -> Table:
     table = Table(*(Column(head, no_wrap=head != "note") for head in heads), box=None, pad_edge=False)
     for name, one in report.items():
         kind, *counts, note = one
-        table.add_row(name, kind, *("" if count is None else str(count) for count in counts), note)
+        table.add_row(escaped(name), kind, *("" if count is None else str(count) for count in counts), escaped(note))
     return table

@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
+from fedspd.cli.console import PlainConsole
 from fedspd.cli.events import AsJson
 from fedspd.errors import InputError
+from fedspd.escaping import escaped, escaped_lines
 
 if TYPE_CHECKING:
     from fedspd.deploy.server.settings import RunSettings
 
-out = Console(soft_wrap=True)
+out = PlainConsole()
 SiteFile = Annotated[Path, typer.Argument(metavar="SITE.TOML", help="the site's file")]
 FederationFile = Annotated[Path, typer.Argument(metavar="FEDERATION.TOML", help="the federation's file")]
 Changes = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="override a setting; repeatable")]
@@ -195,12 +196,12 @@ def report(file: FederationFile, settings: Changes = None, as_json: AsJson = Fal
     from fedspd import report as reports
     from fedspd.deploy.server.results import table
     from fedspd.deploy.server.run import RESULTS
-    from fedspd.results import read_summary, to_json
+    from fedspd.results import own_file, read_summary, to_json
 
     folder = _federation(file, settings).folder / RESULTS
     try:
         summary = read_summary(folder)
-        sites = json.loads((folder / "sites.json").read_text(encoding="utf-8"))
+        sites = json.loads(own_file(folder, "sites.json").read_text(encoding="utf-8"))
         shown = reports.summary_table(summary), table(sites), reports.privacy_statement(summary)
     except (OSError, ValueError) as error:
         raise InputError(f"expected a finished run in {folder}, got '{error}'; finish the run first.") from None
@@ -264,7 +265,7 @@ def approve(
 
     for asked in waiting(file, run):
         say(asked.terms)
-        confirmed = yes or typer.confirm(f"Take part in {asked.run}?")
+        confirmed = yes or typer.confirm(f"Take part in {escaped(asked.run)}?")
         answer_question(file, asked, confirmed)
         told = "confirmed; the site answers when the server asks again" if confirmed else "not confirmed"
         say(f"{asked.run}: {told}.")
@@ -283,7 +284,7 @@ def _federation(file: Path, settings: list[str] | None) -> "RunSettings":
 
 
 def _say_to_stderr(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print(escaped_lines(line), file=sys.stderr, flush=True)
 
 
 def _require_flower() -> None:

@@ -13,12 +13,12 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, NoReturn, TextIO
 
-from rich.console import Console
-
+from fedspd.cli.console import PlainConsole
 from fedspd.errors import InputError
+from fedspd.escaping import escaped
 
 INTERRUPTED, TOLD_TO_END = 128 + signal.SIGINT, 128 + signal.SIGTERM
-err = Console(stderr=True, soft_wrap=True)
+err = PlainConsole(stderr=True)
 
 
 def guarded(command: Callable[[], Any]) -> None:
@@ -45,11 +45,6 @@ def guarded(command: Callable[[], Any]) -> None:
         if interrupted or isinstance(error, KeyboardInterrupt):
             _leave(INTERRUPTED)
         raise
-
-
-def escaped(text: str) -> str:
-    """Text that a terminal shows and does not obey: control characters and line ends as they are written in code."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def for_programs() -> TextIO:

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from fedspd.cli.console import PlainConsole
 from fedspd.cli.events import AsJson
 from fedspd.cli.predict import Average, Run
 
-out = Console(soft_wrap=True)
+out = PlainConsole()
 EXAMPLES = """
 Examples:
 

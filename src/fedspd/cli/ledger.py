@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from fedspd.cli.console import PlainConsole
 from fedspd.cli.events import (
     AsJson,
     Contraction,
@@ -20,11 +20,12 @@ from fedspd.cli.events import (
     event_of,
 )
 from fedspd.errors import InputError
+from fedspd.escaping import escaped
 
 if TYPE_CHECKING:
     from fedspd.privacy.ledger import Statement
 
-out = Console(soft_wrap=True)
+out = PlainConsole()
 CREATE_EXAMPLES = """
 Examples:
 
@@ -134,8 +135,9 @@ def _short(statements: Sequence["Statement"]) -> Table:
         fits = max(one.room.values(), default=None)
         alone = "" if one.epsilon_alone is None else f" (alone {rounded(one.epsilon_alone, up=True)})"
         table.add_row(
-            one.client, f"({one.budget.epsilon:g}, {one.budget.delta:g})", rounded(one.epsilon, up=True) + alone,
-            (one.rule or "nothing") if one.charged else "", str(charges), "" if fits is None else f"at most {fits}",
+            escaped(one.client), f"({one.budget.epsilon:g}, {one.budget.delta:g})",
+            rounded(one.epsilon, up=True) + alone, (one.rule or "nothing") if one.charged else "",
+            str(charges), "" if fits is None else f"at most {fits}",
         )  # fmt: skip
     return table
 
@@ -147,7 +149,7 @@ def _statements(statements: Sequence["Statement"]) -> Table:
     table = Table("client", "budget", "spent", "covered by", "charged", "still fits", box=None, pad_edge=False)
     for one in statements:
         budget = f"({one.budget.epsilon:g}, {one.budget.delta:g}) {one.budget.relation}"
-        charged = [f"{each.times} x {describe(each.event)} in {each.run}" for each in one.charged]
+        charged = [f"{each.times} x {describe(each.event)} in {escaped(each.run)}" for each in one.charged]
         fits = [f"{count} x {describe(event)}" for event, count in one.room.items()]
         rule = (one.rule or "nothing") if one.charged else ""
         if one.reserved_delta:
@@ -157,5 +159,5 @@ def _statements(statements: Sequence["Statement"]) -> Table:
         spent = rounded(one.epsilon, up=True)
         if one.epsilon_alone is not None:
             spent += f"\nalone {rounded(one.epsilon_alone, up=True)}"
-        table.add_row(one.client, budget, spent, rule, "\n".join(charged), "\n".join(fits))
+        table.add_row(escaped(one.client), budget, spent, rule, "\n".join(charged), "\n".join(fits))
     return table

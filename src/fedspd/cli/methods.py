@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedspd.algorithms import METHODS, Method, label
+from fedspd.cli.console import PlainConsole
 from fedspd.privacy import POISSON
 
 if TYPE_CHECKING:
@@ -143,6 +144,6 @@ def _relations(method: Method) -> str:
 
 def _console() -> Console:
     """As wide as the terminal but no wider than tables read well; as wide as that where there is none."""
-    out = Console()
+    out = PlainConsole(soft_wrap=False)
     out.width = min(out.width, WIDEST) if out.is_terminal else WIDEST
     return out

@@ -5,19 +5,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from fedspd import config
 from fedspd.cli import tables
+from fedspd.cli.console import PlainConsole
 from fedspd.errors import InputError
+from fedspd.escaping import escaped
 
 if TYPE_CHECKING:
     from fedspd.assemble.expected import Expected
     from fedspd.data import Schema
     from fedspd.results import NewFile
 
-out = Console(soft_wrap=True)
+out = PlainConsole()
 
 EXAMPLES = """
 Examples:
@@ -150,15 +151,16 @@ def _tell_columns(columns: list[dict[str, Any]], coordinates: int) -> None:
     for title in ("column", "encoding", "coordinates", "share of noise"):
         table.add_column(title, justify="right" if title in ("coordinates", "share of noise") else "left")
     for one in columns:
-        table.add_row(one["column"], one["encoding"], str(one["coordinates"]), f"{one['share_of_noise']:.1%}")
+        table.add_row(escaped(one["column"]), one["encoding"], str(one["coordinates"]), f"{one['share_of_noise']:.1%}")
     out.print()
     out.print(table)
     most = max(columns, key=lambda one: one["coordinates"])
     if most["coordinates"] > 1:
         out.print(
-            f"\nEvery coordinate carries the same noise. Without {most['column']}, {coordinates - most['coordinates']} "
-            f"of the {coordinates} coordinates are left, and {most['share_of_noise']:.0%} of the noise variance is "
-            f"gone; in half as many pieces, {most['saved_by_half_as_many']:.0%} is.",
+            f"\nEvery coordinate carries the same noise. Without {escaped(most['column'])}, "
+            f"{coordinates - most['coordinates']} of the {coordinates} coordinates are left, and "
+            f"{most['share_of_noise']:.0%} of the noise variance is gone; in half as many pieces, "
+            f"{most['saved_by_half_as_many']:.0%} is.",
             highlight=False,
             markup=False,
         )

@@ -1,21 +1,22 @@
 """The command `predict`."""
 
-import csv
 import io
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
-from rich.console import Console
 
+from fedspd.cli.console import PlainConsole
 from fedspd.cli.door import for_programs
 from fedspd.cli.events import AsJson
 from fedspd.errors import InputError
+from fedspd.escaping import write_csv
 
 if TYPE_CHECKING:
     from fedspd.scoring.prediction import Predictions
 
-err = Console(stderr=True, soft_wrap=True)
+err = PlainConsole(stderr=True)
 EXAMPLES = """
 Examples:
 
@@ -45,13 +46,13 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Apply a trained model to the records of a table: a row for each, in their order."""
-    from fedspd.results import NewFile, to_json
+    from fedspd.results import OWNER_ONLY, NewFile, to_json
     from fedspd.scoring.model import load_model
     from fedspd.scoring.prediction import predict_table
 
     if as_json and file is None:
         raise InputError("--json needs --out, got it without: both would print to standard output; add --out.")
-    target = None if file is None else NewFile(file)
+    target = None if file is None else NewFile(file, mode=OWNER_ONLY)
     made = predict_table(load_model(run, average), tables, kept or ())
     if target is None:
         _write(made, for_programs())
@@ -71,6 +72,4 @@ def predict(
 
 
 def _write(made: "Predictions", file: TextIO) -> None:
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(made.header)
-    writer.writerows(made.rows())
+    write_csv(file, chain([made.header], made.rows()))

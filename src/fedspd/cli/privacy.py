@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from fedspd.cli import ledger
+from fedspd.cli.console import PlainConsole
 from fedspd.cli.events import (
     AsJson,
     Contraction,
@@ -27,7 +27,7 @@ from fedspd.errors import InputError
 if TYPE_CHECKING:
     from fedspd.privacy.accounting import Accountant, Event
 
-out = Console(soft_wrap=True)
+out = PlainConsole()
 ACCOUNT_EXAMPLES = """
 Examples:
 

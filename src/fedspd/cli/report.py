@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
+from fedspd.cli.console import PlainConsole
+
+out, err = PlainConsole(), PlainConsole(stderr=True)
 
 EXAMPLES = """
 Examples:

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from fedspd import config as configuration
 from fedspd.cli import tables
+from fedspd.cli.console import PlainConsole
 from fedspd.cli.progress import progress
 from fedspd.errors import InputError
 
 if TYPE_CHECKING:
     from fedspd.assemble import Run
 
-out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
+out, err = PlainConsole(), PlainConsole(stderr=True)
 
 EXAMPLES = """
 Examples:
@@ -115,6 +115,7 @@ def _train(
 ) -> tuple["Run", Path]:
     """The finished run, and where it was written."""
     from fedspd import assemble, report
+    from fedspd.data.source import OWN_SOURCES
     from fedspd.privacy.ledger import Ledger, create_ledger
     from fedspd.results import RunFolder
 
@@ -122,7 +123,7 @@ def _train(
     with ExitStack() as stack:
         proved = config.algorithm.method.guarantee == "proved"
         shared = stack.enter_context(Ledger(ledger)) if ledger is not None and proved else None
-        staging = cache(lambda: stack.enter_context(made.staged()))
+        staging = cache(lambda: stack.enter_context(made.staged(private=config.data.name in OWN_SOURCES)))
 
         def open_ledger() -> Ledger:
             if shared is not None:

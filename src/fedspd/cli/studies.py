@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from fedspd.cli import tables
+from fedspd.cli.console import PlainConsole
 from fedspd.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fedspd.studies.compare import Ground
     from fedspd.studies.folder import StudyReport
 
-out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
+out, err = PlainConsole(), PlainConsole(stderr=True)
 
 REPRODUCE_EXAMPLES = """
 Examples:
@@ -154,7 +154,7 @@ def _save_and_tell(study: "StudyReport", target: "RunFolder", as_json: bool) -> 
     from fedspd.results import to_json
     from fedspd.studies.folder import save_study
 
-    with target.staged() as staging:
+    with target.staged(private=study.private) as staging:
         save_study(study, staging)
     if as_json:
         tables = {

@@ -5,16 +5,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from fedspd import config as configuration
 from fedspd.cli import tables
+from fedspd.cli.console import PlainConsole
 from fedspd.cli.progress import progress
 
 if TYPE_CHECKING:
     from fedspd.studies.folder import StudyReport
 
-out, err = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
+out, err = PlainConsole(), PlainConsole(stderr=True)
 
 EXAMPLES = """
 A call that was stopped, even killed, is continued by the same call. With more values of the same settings or more

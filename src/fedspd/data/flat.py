@@ -5,6 +5,7 @@ written block by block and come into memory only where a round draws them.
 """
 
 import mmap
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,12 +21,13 @@ def write_shards(folder: Path, sizes: np.ndarray, blocks: Iterable[tuple[np.ndar
     """Write the records of clients, client by client.
 
     Args:
-        folder: is made; must not hold such files yet.
+        folder: is made, for its owner alone; must not hold such files yet.
         sizes: number of records on each client.
         blocks: features and labels in the order of the clients, in blocks of any length; the first block
             decides their types, float32 or float64 for the features.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
     taken = [name for name in FILES if (folder / f"{name}.npy").exists()]
     if taken:
         raise InputError(f"the folder must be new, got {folder}, which holds {taken[0]}.npy; name another.")
@@ -65,4 +67,5 @@ def _mapped(path: Path) -> np.ndarray:
 
 
 def _new(path: Path, kind: np.dtype, shape: tuple[int, ...]) -> np.memmap:
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # records are for their owner alone
     return np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=shape)

@@ -1,12 +1,12 @@
 """The forms by name, each as the content of a file and what its reader should know."""
 
-import csv
 import io
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import NamedTuple
 
 from fedspd.errors import InputError
+from fedspd.escaping import write_csv
 from fedspd.reading import nearest
 from fedspd.scoring.model import Coefficient, Model
 
@@ -45,9 +45,8 @@ def _onnx(model: Model) -> Exported:
 
 def _csv(model: Model) -> Exported:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow("class" if name == "category" else name for name in Coefficient._fields)
-    writer.writerows(model.coefficients())
+    head = ["class" if name == "category" else name for name in Coefficient._fields]
+    write_csv(text, [head, *model.coefficients()])
     return Exported(text.getvalue().encode(), _left_out(model.recipe.row_norm))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedspd.errors import InputError
+from fedspd.escaping import escaped_lines
 from fedspd.report.numbers import reported, seed_words
 from fedspd.report.page import Chart, Measured, Series
 from fedspd.report.palette import INK, RULE, style
@@ -134,9 +135,9 @@ def draw_dots(title: str, x_label: str, names: Sequence[str], means: Sequence[Me
             axes.errorbar(mean.value, place, xerr=mean.error, fmt="o", markersize=5, color=style(0)[0], capsize=3)
     axes.set_yticks(range(len(names)), [_plain(name) for name in names], fontsize=8)
     axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.set_xlabel(x_label, fontsize=9)
+    axes.set_xlabel(_plain(x_label), fontsize=9)
     axes.get_xaxis().get_major_formatter().set_useOffset(False)  # pyright: ignore[reportAttributeAccessIssue]
-    axes.set_title(title, fontsize=10, color=INK)
+    axes.set_title(_plain(title), fontsize=10, color=INK)
     axes.grid(axis="y", alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=8)
@@ -189,4 +190,4 @@ def _draw_frame(axes: Any, chart: Chart) -> None:
 
 def _plain(text: str) -> str:
     """Text as it is: matplotlib would read what stands between dollar signs as a formula."""
-    return text.replace("$", r"\$")
+    return escaped_lines(text).replace("$", r"\$")

@@ -9,7 +9,7 @@ from typing import NoReturn
 from fedspd.errors import InputError
 from fedspd.report.page import Page, from_json, join
 from fedspd.report.runs import runs_page
-from fedspd.results import read_run
+from fedspd.results import own_file, read_run
 from fedspd.results.run_folder import RUN_FILES
 
 STUDY_FILE = "page.json"
@@ -60,7 +60,7 @@ def _looked_at(folder: Path) -> _Folder:
 
 def read_study(folder: Path) -> Page:
     """The page that a study wrote into its folder."""
-    path = folder / STUDY_FILE
+    path = own_file(folder, STUDY_FILE)
     try:
         return from_json(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:

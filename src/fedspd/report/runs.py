@@ -114,7 +114,7 @@ def _compared(runs: Mapping[str, RunRecord], kind: str) -> tuple[Grid, ...]:
     shown = [field for field in HEADLINES if field in fields]
     shown += [field for field in differing if field not in shown]
     rows = tuple((name, *(_cell(field, numbers.get(field)) for field in shown)) for name, numbers in found.items())
-    rest = tuple((words(field), _cell(field, first[field])) for field in fields if field not in shown)
+    rest = tuple((words(field), _cell(field, first.get(field))) for field in fields if field not in shown)
     note = DIAGNOSTIC if kind == "diagnostic" else ""
     grids = (
         Grid("After the last round", ("run", *map(words, shown)), rows, note),

@@ -3,7 +3,9 @@
 import math
 
 from rich.table import Table
+from rich.text import Text
 
+from fedspd.escaping import escaped
 from fedspd.report.numbers import rounded
 from fedspd.report.tables import NOTHING
 from fedspd.results import SITES, Number, Summary, words
@@ -134,7 +136,7 @@ def summary_table(summary: Summary) -> Table:
     table.add_column(style="dim")
     table.add_column()
     for name, value in summary_rows(summary).items():
-        table.add_row(name, value)
+        table.add_row(Text(escaped(name)), Text(escaped(value)))
     return table
 
 

@@ -6,17 +6,28 @@ import os
 import zipfile
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from fedspd.results.files import write_whole
+from fedspd.results.files import OWNER_ONLY, OWNER_ONLY_FOLDER, write_whole
 
 
 def cache_folder(name: str) -> Path:
     """Where things of one kind are kept for the next time."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedspd" / name
+
+
+def own_folder(kind: str) -> Path:
+    """The folder of one kind, made where it is missing; others cannot look into it."""
+    folder = cache_folder(kind)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=OWNER_ONLY_FOLDER, exist_ok=True)
+    with suppress(PermissionError):  # of somebody else, who shares it
+        folder.chmod(OWNER_ONLY_FOLDER)  # an earlier version left it open
+    return folder
 
 
 def digest(*parts: bytes | memoryview) -> str:
@@ -43,11 +54,11 @@ class Cache:
             return None
 
     def write(self, key: str, arrays: Mapping[str, np.ndarray]) -> None:
-        """Keep arrays under a key; whoever reads meanwhile finds all of them or none."""
+        """Keep arrays under a key, for this user alone; whoever reads meanwhile finds all of them or none."""
         content = io.BytesIO()
         np.savez(content, allow_pickle=False, **arrays)
-        self._path(key).parent.mkdir(parents=True, exist_ok=True)
-        write_whole(self._path(key), content.getvalue())
+        own_folder(self.kind)
+        write_whole(self._path(key), content.getvalue(), mode=OWNER_ONLY)
 
     def _path(self, key: str) -> Path:
         return cache_folder(self.kind) / f"{key}.npz"

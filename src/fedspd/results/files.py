@@ -12,6 +12,9 @@ from typing import Any
 
 from fedspd.errors import InputError
 
+OWNER_ONLY, OWNER_ONLY_FOLDER = 0o600, 0o700
+"""Modes of what holds records, or what follows from them without noise."""
+
 
 def write_whole(path: Path, content: bytes, *, durable: bool = False, mode: int = 0o666) -> None:
     """Put a file in its place at once; an earlier one is replaced.
@@ -58,6 +61,7 @@ class NewFile:
 
     path: Path
     option: str = "--out"
+    mode: int = 0o666  # less what the umask forbids
 
     def __post_init__(self) -> None:
         folder = self.path.parent
@@ -74,7 +78,24 @@ class NewFile:
 
     def write(self, content: bytes) -> None:
         """All of it, or nothing."""
-        write_whole(self.path, content)
+        write_whole(self.path, content, mode=self.mode)
+
+
+def own_file(folder: Path, name: str) -> Path:
+    """Where a file of a folder is that somebody may have sent.
+
+    Raises:
+        InputError: a link that leads out of the folder, which could show files of whoever reads it to others, or no
+            plain file: a pipe would never end.
+    """
+    path = folder / name
+    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+        obstacle = "a link that leads out of it"
+    elif path.exists() and not path.is_file():
+        obstacle = "no plain file"
+    else:
+        return path
+    raise InputError(f"the files of {folder} must lie in it, got {name}, {obstacle}; put a copy of the file there.")
 
 
 def append_line(path: Path, line: bytes) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedspd.errors import InputError
-from fedspd.results.files import can_hold_files, to_json
+from fedspd.results.files import OWNER_ONLY_FOLDER, can_hold_files, own_file, to_json
 from fedspd.results.history import History, read_history
 from fedspd.results.summary import Summary, from_dict
 
@@ -57,9 +57,9 @@ def read_run(folder: Path) -> RunRecord:
     try:
         return RunRecord(
             summary=read_summary(folder),
-            history=read_history(folder / HISTORY),
-            configuration=(folder / CONFIG).read_text("utf-8"),
-            environment=_object(folder / ENVIRONMENT),
+            history=read_history(own_file(folder, HISTORY)),
+            configuration=own_file(folder, CONFIG).read_text("utf-8"),
+            environment=_object(own_file(folder, ENVIRONMENT)),
         )
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(
@@ -69,12 +69,12 @@ def read_run(folder: Path) -> RunRecord:
 
 def read_summary(folder: Path) -> Summary:
     """The summary alone."""
-    return from_dict(_object(folder / SUMMARY))
+    return from_dict(_object(own_file(folder, SUMMARY)))
 
 
 def read_model(folder: Path) -> dict[str, np.ndarray]:
     """The arrays of `model.npz`: weights, average, columns, classes, loss, and how records become rows."""
-    with (folder / MODEL).open("rb") as file, np.load(file, allow_pickle=False) as stored:
+    with own_file(folder, MODEL).open("rb") as file, np.load(file, allow_pickle=False) as stored:
         return {name: stored[name] for name in stored.files}
 
 
@@ -109,12 +109,17 @@ class RunFolder:
             )
 
     @contextmanager
-    def staged(self) -> Iterator[Path]:
-        """A folder beside the target to write into; it takes the target's place at the end, or vanishes."""
+    def staged(self, private: bool = False) -> Iterator[Path]:
+        """A folder beside the target to write into; it takes the target's place at the end, or vanishes.
+
+        Args:
+            private: nobody but its owner can look into it, neither before nor after.
+        """
         target = self.path.resolve()
         staging = target.with_name(f".{target.name}.{os.getpid()}")
         made = [folder for folder in staging.parents if not folder.exists()]
-        staging.mkdir(parents=True)
+        staging.parent.mkdir(parents=True, exist_ok=True)
+        staging.mkdir(mode=OWNER_ONLY_FOLDER if private else 0o777)
         try:
             yield staging
             if self.replaces and (target / self.replaces).exists():

@@ -138,6 +138,8 @@ def _arrays(folder: Path) -> dict[str, np.ndarray]:
         raise InputError(
             f"expected the folder of a finished run, got {str(folder)!r}, which holds no model.npz; name another."
         ) from None
+    except InputError:  # which is a ValueError, and says what is wrong
+        raise
     except BROKEN as error:
         raise _damaged(folder) from error
     missing = [name for name in NEEDED if name not in arrays]

@@ -23,6 +23,7 @@ class StudyReport:
     grids: Mapping[str, Grid]  # by file name
     figures: Mapping[str, tuple[Chart, ...]] = field(default_factory=dict)  # by file name
     data: Mapping[str, Grid] = field(default_factory=dict)  # by file name, as CSV only
+    private: bool = False  # of records of somebody's own: for the owner of the folder alone
 
 
 def study_folder(folder: Path) -> RunFolder:

@@ -174,4 +174,6 @@ def _lines(keys: Mapping[str, Any]) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
-    return tomli_w.dumps({"x": value}).removeprefix("x = ").rstrip("\n")
+    text = tomli_w.dumps({"x": value}).removeprefix("x = ").rstrip("\n")
+    # a draft is printed, and terminals obey more characters than TOML asks to escape
+    return "".join(each if each.isprintable() else f"\\U{ord(each):08X}" for each in text)

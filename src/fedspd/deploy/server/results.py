@@ -1,6 +1,5 @@
 """What a finished run leaves: the same run as a simulation's, and besides what each site was asked and charged."""
 
-import csv
 import io
 from math import ceil
 from typing import Any
@@ -13,6 +12,7 @@ from fedspd.data import Recipe, Schema, Table
 from fedspd.deploy.protocol.terms import Terms
 from fedspd.deploy.server.checkpoint import Checkpoint
 from fedspd.engine.measures import measures_on
+from fedspd.escaping import escaped, write_csv
 from fedspd.results import COLUMNS, SITES, History, Summary
 
 NAN = float("nan")
@@ -47,9 +47,7 @@ def sites_of(checkpoint: Checkpoint) -> list[dict[str, Any]]:
 def rounds_of(checkpoint: Checkpoint) -> str:
     """How each round went, as CSV."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(ROUND)
-    writer.writerows([row[name] for name in ROUND] for row in checkpoint.history)
+    write_csv(text, [ROUND, *([row[name] for name in ROUND] for row in checkpoint.history)])
     return text.getvalue()
 
 
@@ -59,8 +57,8 @@ def table(sites: list[dict[str, Any]]) -> str:
     for site in sites:
         epsilon = "" if site["epsilon"] is None else f"{ceil(site['epsilon'] * 1e4) / 1e4:.4f}"
         lines.append(
-            f"{site['site']:<20}{site['records']:>9}{site['asked']:>7}{site['answered']:>10}{site['charges']:>9}"
-            f"{epsilon:>9}  {site['retired']}".rstrip()
+            f"{escaped(site['site']):<20}{site['records']:>9}{site['asked']:>7}{site['answered']:>10}{site['charges']:>9}"
+            f"{epsilon:>9}  {escaped(site['retired'])}".rstrip()
         )
     return "\n".join(lines)
 

@@ -1,13 +1,13 @@
 """JAX as this package uses it: 64-bit types allowed, exact products, and compiled programs kept on disk."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 
 from fedspd.errors import InputError
 from fedspd.problem.margins import LOOPS
-from fedspd.results import cache_folder
+from fedspd.results import cache_folder, own_folder
 
 
 def installed() -> bool:
@@ -40,6 +40,8 @@ def _keep_programs() -> None:
     import jax
 
     if jax.config.jax_compilation_cache_dir is None:  # pyright: ignore[reportAttributeAccessIssue]
+        with suppress(OSError):  # JAX does without a folder that cannot be written
+            own_folder("programs")
         jax.config.update("jax_compilation_cache_dir", str(cache_folder("programs")))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 

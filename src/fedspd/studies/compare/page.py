@@ -57,6 +57,7 @@ def comparison_study(
         told=(*narrow(entries, centrals), *over_all.values()),
         grids={"leaderboard": leaderboard(entries, centrals), **over_all},
         figures=figures(entries, centrals),
+        private=bool(on_own_records(entry.config for entry in entries)),
     )
 
 

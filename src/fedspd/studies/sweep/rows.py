@@ -16,7 +16,7 @@ import tomli_w
 
 from fedspd.errors import InputError
 from fedspd.reading import meant
-from fedspd.results import Convergence, RunFolder, Summary, append_line, write_whole
+from fedspd.results import Convergence, RunFolder, Summary, append_line, own_file, write_whole
 from fedspd.studies.folder import SWEEP_FILE
 
 ROWS_FILE = "rows.jsonl"
@@ -81,6 +81,8 @@ def check_folder(folder: Path, declared: Mapping[str, Any], keys: Collection[str
         keys: of all its runs.
     """
     RunFolder(folder, replaces=SWEEP_FILE)
+    for name in (SWEEP_FILE, ROWS_FILE):  # rows are added to one of them
+        own_file(folder, name)
     if not (folder / SWEEP_FILE).exists():
         return
     kept, obstacle = read_rows(folder), None
@@ -113,11 +115,11 @@ def read_rows(folder: Path) -> dict[str, Row]:
     return found
 
 
-def begin_rows(folder: Path, declared: Mapping[str, Any]) -> None:
+def begin_rows(folder: Path, declared: Mapping[str, Any], private: bool = False) -> None:
     """Write down what the sweep is, and end a line that a crash has cut short."""
     text = tomli_w.dumps(declared).encode()
     if not (folder / SWEEP_FILE).exists():
-        with RunFolder(folder).staged() as staging:
+        with RunFolder(folder).staged(private) as staging:
             write_whole(staging / SWEEP_FILE, text, durable=True)
     elif (folder / SWEEP_FILE).read_bytes() != text:
         write_whole(folder / SWEEP_FILE, text, durable=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fedspd.assemble.many import run_many
-from fedspd.studies.jobs import run_key
+from fedspd.studies.jobs import on_own_records, run_key
 from fedspd.studies.sweep.plan import Sweep
 from fedspd.studies.sweep.rows import Row, append_row, begin_rows, check_folder, read_rows, row_of
 
@@ -28,7 +28,7 @@ def run_sweep(
     begun = False
     for number, finished in run_many([sweep.configs[place] for place in waiting], engine):
         if not begun:  # not earlier: what is refused leaves no folder
-            begin_rows(folder, declared)
+            begin_rows(folder, declared, private=bool(on_own_records(sweep.configs)))
             begun = True
         key = keys[waiting[number]]
         found[key] = row_of(finished.summary)

@@ -1,9 +1,10 @@
 """One tidy table, a row per run: as CSV and as Parquet, with the same values."""
 
-import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from fedspd import escaping
 
 CSV_FILE, PARQUET_FILE = "table.csv", "table.parquet"
 
@@ -11,9 +12,7 @@ CSV_FILE, PARQUET_FILE = "table.csv", "table.parquet"
 def write_csv(kinds: Mapping[str, type], rows: Sequence[Mapping[str, Any]], folder: Path) -> None:
     """Numbers at full precision; what is missing is empty."""
     with (folder / CSV_FILE).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(kinds)
-        writer.writerows([_text(row[name]) for name in kinds] for row in rows)
+        escaping.write_csv(file, [kinds, *([_cell(row[name]) for name in kinds] for row in rows)])
 
 
 def write_parquet(kinds: Mapping[str, type], rows: Sequence[Mapping[str, Any]], folder: Path) -> None:
@@ -27,12 +26,5 @@ def write_parquet(kinds: Mapping[str, type], rows: Sequence[Mapping[str, Any]], 
     pyarrow.parquet.write_table(pyarrow.table(columns, schema=schema), folder / PARQUET_FILE)
 
 
-def _text(value: Any) -> str:
-    match value:
-        case None:
-            return ""
-        case bool():
-            return str(value).lower()
-        case str():
-            return value
-    return repr(value)
+def _cell(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
