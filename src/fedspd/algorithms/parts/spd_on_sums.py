@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from fedspd.algorithms.base import PrimalDual, Released, Told
+from fedspd.algorithms.base import PrimalDual, Released, Told, length
 from fedspd.algorithms.parts.momentum import ahead
+from fedspd.privacy.rounding import GradientSum, gradient_rounding
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
 from fedspd.typing import Array, Batches, Query, Release, array_namespace
@@ -64,6 +65,10 @@ class SPDOnSums:
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
         """Of a mean of gradients of norm at most G."""
         return RECORD_MOVES[self.relation] * self.objective.clip_norm / batch_sizes
+
+    def rounding(self, told: Told, client: Released, batch: GradientSum) -> float:
+        """Of a mean gradient at the server's weights."""
+        return gradient_rounding(batch, length(told.weights))
 
     def settle(self, told: Told, client: Released, release: Release, kept: None) -> tuple[Released, Array]:
         """The proximal step, the dual and the reply, all from the noised gradient; and that there is one."""

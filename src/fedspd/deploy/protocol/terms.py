@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from fedspd.config import Config, parse
 from fedspd.config.sections import DEFAULT_METHOD
 from fedspd.data import Holdings, Schema
 from fedspd.deploy.protocol.identity import NAME as SITE_NAME
+from fedspd.deploy.protocol.sums import SHARED, check_shared, for_members
 from fedspd.engine.batches import check_batches, nominal_sizes
 from fedspd.engine.simulation import check_claims
 from fedspd.errors import InputError
@@ -71,6 +72,16 @@ class Terms:
         """Records of every site."""
         return Holdings(np.array(self.sizes), self.config.problem.counts)  # pyright: ignore[reportArgumentType]
 
+    @property
+    def shares_noise(self) -> bool:
+        """Whether the sites are one cohort, of which nothing but sums is seen."""
+        return self.config.privacy.trust == SHARED
+
+    @property
+    def summed(self) -> Holdings:
+        """Records behind every release that the server sees: of each site, or of all together."""
+        return replace(self.holdings, sizes=np.array([sum(self.sizes)])) if self.shares_noise else self.holdings
+
     def agreed(self, schema: Schema) -> Agreed[Any]:
         """Method and plan, checked."""
         data, algorithm = self.config.data, self.config.algorithm
@@ -90,20 +101,24 @@ class Terms:
                 "a deployed run needs data.row_norm and data.scaling = noisy-moments or min-max, got "
                 f"{data.row_norm} and {data.scaling!r}; set them."
             )
-        if self.config.privacy.trust != "each-upload":  # a site adds all of the noise that its own upload needs
-            raise InputError(
-                f"a deployed run needs privacy.trust = each-upload, got {self.config.privacy.trust}; leave it out, or "
-                "simulate."
-            )
+        if self.shares_noise:
+            self._check_shared()
         if not 0 <= data.bias < data.row_norm:
             raise InputError(
                 f"data.bias must be at least 0 and below data.row_norm = {data.row_norm:g}, got {data.bias:g}; "
                 "lower it."
             )
-        agreed = agree(self.config, self.holdings, columns_of(schema, self.config), schema.target)
-        check_batches(self.holdings, agreed.plan.sampling, algorithm.work.batch_size, agreed.algorithm.local_steps)
+        agreed = agree(self.config, self.summed, columns_of(schema, self.config), schema.target)
+        check_batches(self.summed, agreed.plan.sampling, algorithm.work.batch_size, agreed.algorithm.local_steps)
         check_claims(agreed.algorithm, agreed.plan)
-        return agreed
+        return for_members(self, agreed, schema) if self.shares_noise else agreed
+
+    def _check_shared(self) -> None:
+        """Refuse terms that leave open, or say otherwise, who must be in a sum."""
+        privacy = self.config.privacy
+        check_shared(self.aggregation, privacy, self.threshold, self.colluders)
+        if (privacy.cohorts, privacy.threshold, privacy.colluders) != (1, self.threshold, self.colluders):
+            raise InputError("expected terms that fit together, got others; update both sides.")
 
     @property
     def base_name(self) -> str:
@@ -112,8 +127,9 @@ class Terms:
 
     def batch(self, agreed: Agreed[Any]) -> np.ndarray:
         """What this site divides a batch's sum by."""
+        place = 0 if self.shares_noise else self.place
         return nominal_sizes(
-            self.holdings, np.array([self.place]), self.config.algorithm.work.batch_size, agreed.algorithm.local_steps
+            self.summed, np.array([place]), self.config.algorithm.work.batch_size, agreed.algorithm.local_steps
         )
 
 

@@ -49,6 +49,7 @@ class Checkpoint:
     finished: bool = False
     history: tuple[dict[str, Any], ...] = field(default=())
     recent: np.ndarray = field(default_factory=lambda: np.zeros((0, 0, 0)))  # models of the last rounds
+    cohort: np.ndarray = field(default_factory=lambda: np.zeros(0))  # where sites share noise: its state and last reply
 
     def with_member(self, place: int, **changes: Any) -> "Checkpoint":
         """The same with one site changed."""
@@ -70,7 +71,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     content = io.BytesIO()
     np.savez(
         content, server=checkpoint.server, mean=checkpoint.mean, deviation=checkpoint.deviation,
-        recent=checkpoint.recent,
+        recent=checkpoint.recent, cohort=checkpoint.cohort,
         public=np.frombuffer(json.dumps(public).encode(), np.uint8),
     )  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
@@ -85,7 +86,9 @@ def load(folder: Path) -> Checkpoint | None:
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
             values = json.loads(stored["public"].tobytes())
-            arrays = {name: stored[name] for name in ("server", "mean", "deviation", "recent")}
+            arrays = {
+                name: stored[name] for name in ("server", "mean", "deviation", "recent", "cohort") if name in stored
+            }
         roster = tuple(Member(**member) for member in values.pop("roster"))
         return Checkpoint(**{**values, "history": tuple(values["history"])}, roster=roster, **arrays)
     except (OSError, ValueError, TypeError, KeyError, EOFError, BadZipFile, zlib.error) as error:

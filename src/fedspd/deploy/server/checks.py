@@ -9,7 +9,7 @@ is $2\,(2\,t\,M + n M_i)$ in round t. Where three or more answer, one beyond $5\
 that, with the median m of $\|u_j\|/(n_j M_j)$: no honest upload is, whatever its records are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -87,6 +87,19 @@ def reach(terms: Terms, agreed: Agreed[Any], size: int, round: int) -> float:
     scale = np.max(agreed.plan.noise_scale(np.array([terms.place]), sensitivity))
     once = agreed.algorithm.local_steps * np.max(sensitivity * batch) + 2 * scale * np.sqrt(size)
     return float(once / (1 - getattr(agreed.algorithm, "momentum", 0.0)))  # moves that are made again add up to that
+
+
+def limits_of(
+    terms: Sequence[Terms], agreed: Agreed[Any], roster: Sequence[Member], asks: Mapping[int, messages.Ask], round: int
+) -> dict[int, Limit]:
+    """What is believed of each upload, from public numbers and from how long a site was away."""
+    reaches = {place: reach(terms[place], agreed, ask.weights.size, round) for place, ask in asks.items()}
+    gathered = {place: round - roster[place].merged for place in asks}
+    longest = max(reaches.values())
+    return {
+        place: Limit(largest_norm(own, longest, round, gathered[place]), gathered[place] * own)
+        for place, own in reaches.items()
+    }
 
 
 def largest_norm(own: float, longest: float, round: int, gathered: int) -> float:

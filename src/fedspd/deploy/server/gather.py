@@ -93,18 +93,21 @@ class Mail:
                 self.say(f"{site} keeps its last reply: it answered something else")
 
 
-def gather_uploads(mail: Mail, asks: Mapping[int, messages.Ask], limits: Mapping[int, Limit]) -> Gathered:
+def gather_uploads(
+    mail: Mail, asks: Mapping[int, messages.Ask], limits: Mapping[int, Limit], step: float = STEP
+) -> Gathered:
     """The uploads of a round.
 
     Args:
         mail: of the round.
         asks: what each place is asked.
         limits: what is believed of each.
+        step: of whole numbers under masks.
     """
     shape, norms = next(iter(asks.values())).weights.shape, {place: limit.norm for place, limit in limits.items()}
     if mail.federation.aggregation == SECURE:
         return _summed(
-            mail, "train.mask", {place: ask.terms for place, ask in asks.items()}, shape, STEP, norms,
+            mail, "train.mask", {place: ask.terms for place, ask in asks.items()}, shape, step, norms,
             lambda place, attempt, parcels: messages.AskMasked(*asks[place], attempt, *parcels),
         )  # fmt: skip
     kept = _kept(mail, mail.exchange("train.play", asks), shape, norms)
@@ -117,12 +120,12 @@ def gather_uploads(mail: Mail, asks: Mapping[int, messages.Ask], limits: Mapping
     return _rows({place: reply for place, reply in kept.items() if place not in strange})
 
 
-def gather_moments(mail: Mail, size: int, limits: Mapping[int, float]) -> Gathered:
+def gather_moments(mail: Mail, size: int, limits: Mapping[int, float], step: float = MOMENTS_STEP) -> Gathered:
     """The sums of columns that all sites release before the first round."""
     terms = {place: member.terms for place, member in enumerate(mail.roster) if not member.retired}
     if mail.federation.aggregation == SECURE:
         return _summed(
-            mail, "train.measure_masked", terms, (size,), MOMENTS_STEP, limits,
+            mail, "train.measure_masked", terms, (size,), step, limits,
             lambda place, attempt, parcels: messages.MeasureMasked(terms[place], mail.round, attempt, *parcels),
         )  # fmt: skip
     answers = mail.exchange("train.measure", {place: messages.Measure(digest) for place, digest in terms.items()})

@@ -9,6 +9,7 @@ import numpy as np
 from fedspd.assemble import Agreed, Run
 from fedspd.assemble.summary import NUMBER, reply_size, stated_privacy
 from fedspd.data import Recipe, Schema, Table
+from fedspd.deploy.protocol.sums import of_cohort
 from fedspd.deploy.protocol.terms import Terms
 from fedspd.deploy.server.checkpoint import Checkpoint
 from fedspd.engine.measures import measures_on
@@ -76,7 +77,7 @@ def _summary(
     return Summary(
         **stated_privacy(
             config.algorithm.name,
-            agreed.plan,
+            of_cohort(agreed.plan) if terms.shares_noise else agreed.plan,
             agreed.algorithm,
             history,
             float(np.mean(terms.sizes)),

@@ -8,13 +8,15 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fedspd.assemble import Agreed, Run
-from fedspd.assemble.scaling import make_moments
 from fedspd.data import Schema, Table, finish, read_schema, read_table
 from fedspd.deploy.health import Health
+from fedspd.deploy.masks.fixed_point import MOMENTS_STEP, STEP
 from fedspd.deploy.protocol import messages
+from fedspd.deploy.protocol.sums import moments_of, moments_part, moments_size, round_part
 from fedspd.deploy.protocol.terms import Terms, columns_of
 from fedspd.deploy.server.checkpoint import Checkpoint, load, save
-from fedspd.deploy.server.checks import Limit, largest_norm, largest_sums, reach
+from fedspd.deploy.server.checks import Limit, largest_sums, limits_of
+from fedspd.deploy.server.cohort import merged, part_limits
 from fedspd.deploy.server.enroll import LOOK_EVERY, enroll, terms_of
 from fedspd.deploy.server.gather import Gathered, Mail, gather_moments, gather_uploads
 from fedspd.deploy.server.post import MailRoom, Post, Say
@@ -91,15 +93,15 @@ class Server:
 
     def _measure(self) -> None:
         """Scale columns by what the sites release of their moments."""
-        config, holdings = self.terms[0].config, self.terms[0].holdings
-        moments = make_moments(config, self.schema.numeric, self.schema.categorical, holdings, self.agreed.plan)
-        numbers = int(self.schema.numeric.sum())
-        size = numbers + (len(self.schema.columns) if moments.levels else numbers)
+        terms, agreed, schema = self.terms[0], self.agreed, self.schema
+        moments = moments_of(terms, agreed, schema)
+        size = moments_size(moments)
         scales = self.agreed.plan.moments_scale(moments.sensitivity).tolist()
         limits = {place: largest_sums(self.terms[place], size, scale) for place, scale in enumerate(scales)}
         mail = self._mail(0)
         self._await(list(range(len(self.terms))))
-        found = gather_moments(mail, size, limits)
+        step = moments_part(terms, agreed, schema).noise.grid if terms.shares_noise else MOMENTS_STEP
+        found = gather_moments(mail, size, limits, step)
         self._retire(mail)
         if len(found.numbers) < self.settings.federation.quorum:
             self._stop(f"{len(found.numbers)} that released their moments")
@@ -148,7 +150,7 @@ class Server:
         chosen = self._choose(mail.round).tolist()
         self._await(chosen)
         asks = {place: self._ask(place, mail.round) for place in chosen}
-        found = gather_uploads(mail, asks, self._limits(asks, mail.round))
+        found = gather_uploads(mail, asks, self._limits(asks, mail.round), self._step())
         self._retire(mail)
         if len(found.numbers) >= self.settings.federation.quorum:
             self._merge(found, asks, mail.round)
@@ -174,14 +176,16 @@ class Server:
         self.resuming = False
 
     def _limits(self, asks: Mapping[int, messages.Ask], round: int) -> dict[int, Limit]:
-        """What is believed of each upload, from public numbers and from how long a site was away."""
-        reaches = {place: reach(self.terms[place], self.agreed, ask.weights.size, round) for place, ask in asks.items()}
-        gathered = {place: round - self.checkpoint.roster[place].merged for place in asks}
-        longest = max(reaches.values())
-        return {
-            place: Limit(largest_norm(own, longest, round, gathered[place]), gathered[place] * own)
-            for place, own in reaches.items()
-        }
+        if self.terms[0].shares_noise:
+            return part_limits(self.terms[0], self.agreed, columns_of(self.schema, self.terms[0].config), list(asks))
+        return limits_of(self.terms, self.agreed, self.checkpoint.roster, asks, round)
+
+    def _step(self) -> float:
+        """Of whole numbers under masks; where sites share noise, the grid of that."""
+        terms = self.terms[0]
+        if not terms.shares_noise:
+            return STEP
+        return round_part(terms, self.agreed, columns_of(self.schema, terms.config)).noise.grid
 
     def _within(self, weights: Any) -> np.ndarray:
         """No larger than what sites take: else one that is not honest could make the others refuse the weights."""
@@ -199,11 +203,14 @@ class Server:
         return messages.Ask(member.terms, round, member.acknowledged, weights, checkpoint.mean, checkpoint.deviation)
 
     def _merge(self, found: Gathered, asks: Mapping[int, messages.Ask], round: int) -> None:
-        algorithm, checkpoint = self.agreed.algorithm, self.checkpoint
-        told = self._told(round)
-        zeros = np.zeros_like(found.stack)
-        server = algorithm.merge(checkpoint.server, told, found.stack, zeros, np.ones(len(zeros)))
-        self.checkpoint = replace(checkpoint, server=self._within(server), round=round)
+        told, zeros = self._told(round), np.zeros_like(found.stack)
+        if self.terms[0].shares_noise:
+            self.checkpoint = merged(self.checkpoint, self.terms[0], self.agreed, told, found)
+        else:
+            before, present = self.checkpoint.server, np.ones(len(zeros))
+            server = self.agreed.algorithm.merge(before, told, found.stack, zeros, present)
+            self.checkpoint = replace(self.checkpoint, server=server)
+        self.checkpoint = replace(self.checkpoint, server=self._within(self.checkpoint.server), round=round)
         for place in asks:
             member = self.checkpoint.roster[place]
             changes: dict[str, Any] = {"asked": member.asked + 1}

@@ -8,6 +8,7 @@ from typing import Any
 
 from fedspd.config import Config, changed, parse
 from fedspd.deploy.protocol.identity import SMALLEST_GROUP, Members, PublicKey, check_name, read_public_key
+from fedspd.deploy.protocol.sums import SHARED, check_shared
 from fedspd.deploy.protocol.terms import MOST_RECORDS, NOT_HERE, PLAIN, SECURE
 from fedspd.errors import InputError
 from fedspd.privacy.shared_noise import usual_colluders, usual_threshold
@@ -108,14 +109,16 @@ class RunSettings:
 
     def for_sites(self, count: int) -> Config:
         """The settings for so many sites; no more take part in a round than there are, and nothing reads them all."""
-        return changed(
-            self.config,
-            {
-                "partition.clients": count,
-                "run.participants": min(self.config.participants, count),
-                "metrics.criterion": False,
-            },
-        )
+        values: dict[str, Any] = {
+            "partition.clients": count,
+            "run.participants": min(self.config.participants, count),
+            "metrics.criterion": False,
+        }
+        if self.config.privacy.trust == SHARED:  # the federation says who must be in a sum, and who may tell
+            members = self.members
+            values |= {"privacy.cohorts": 1, "privacy.threshold": members.threshold or None}
+            values |= {"privacy.colluders": members.colluders}
+        return changed(self.config, values)
 
 
 def masked_group(sites: int, threshold: int | None = None, colluders: int | None = None) -> tuple[int, int]:
@@ -179,6 +182,8 @@ def _check(settings: RunSettings) -> None:
             f"federation.quorum must be at least {fewest} for secure aggregation, the threshold below which nothing is "
             f"summed, got {federation.quorum}; raise it."
         )
+    if settings.config.privacy.trust == SHARED:
+        check_shared(federation.aggregation, settings.config.privacy, members.threshold, members.colluders)
 
 
 def _key(seat: Seat) -> PublicKey:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,15 @@ from fedspd.assemble import Agreed
 from fedspd.data import Schema, Table, read_schema
 from fedspd.deploy.masks.stages import Masking, check_members
 from fedspd.deploy.protocol import messages
-from fedspd.deploy.protocol.identity import Identity, Members, read_identity, read_members
-from fedspd.deploy.protocol.terms import SECURE, Terms, agreement_of, columns_of, digest_of, read_terms
+from fedspd.deploy.protocol.identity import read_identity
+from fedspd.deploy.protocol.terms import SECURE, Terms, agreement_of, digest_of, read_terms
 from fedspd.deploy.site.approval import awaited, require_name
-from fedspd.deploy.site.local import measure, moments_scale, play_round, rehearse, round_scale
+from fedspd.deploy.site.local import first_state, measure, moments_scale, play_round, round_scale
 from fedspd.deploy.site.memory import from_bytes, to_bytes
+from fedspd.deploy.site.parts import part_of_moments, part_of_round
 from fedspd.deploy.site.policy import Refusal, check_ask, check_terms
 from fedspd.deploy.site.records import Records
+from fedspd.deploy.site.rehearsal import rehearse
 from fedspd.deploy.site.settings import Site
 from fedspd.deploy.site.spending import MOMENTS, EnteredRun, Session, Spending
 from fedspd.deploy.site.store import Store, Stored, StoredRun, digest_of_ask
@@ -91,7 +93,11 @@ class Client:
             )
         said = messages.Present(self.site.name, len(self._table()), self.schema.digest, __version__, b"")
         self.log(f"a server asked who is there: {said.records} records told")
-        return said._replace(signature=self._identity().sign("present", *messages.signed_presence(said, request.nonce)))
+        return said._replace(
+            signature=read_identity(self.site.path("key")).sign(
+                "present", *messages.signed_presence(said, request.nonce)
+            )
+        )
 
     def enter(self, request: messages.Enter) -> messages.Entered | messages.Waiting:
         """Agree to a run's terms, or refuse them; nothing is spent."""
@@ -113,14 +119,14 @@ class Client:
     def _enter(self, entered: EnteredRun) -> str | None:
         """Enter a run, or say what it waits for."""
         if entered.terms.aggregation == SECURE:
-            check_members(entered.terms, *self._signing())
+            check_members(entered.terms, *self.site.signing)
         if self.spending is not None:
             self.spending.require_room(entered)
-        waiting = awaited(self.site, self.store, entered.terms)
+        waiting = awaited(self.site, self.store, entered.terms, entered.agreed.plan)
         if waiting is not None:
             self.log(f"run {entered.terms.base_name}: waits for a person, `fedspd deploy approve` answers")
             return waiting
-        rehearse(entered.terms, entered.agreed, self.schema, self._first_state(entered))
+        rehearse(entered.terms, entered.agreed, self.schema)
         self.store.enter(StoredRun(entered.run, entered.terms.text, self._fingerprint()))
         self.log(f"run {entered.run}: entered under terms {entered.terms.digest}")
         return None
@@ -138,6 +144,9 @@ class Client:
         group = entered.group
         if group is None or group.moments is None:
             raise Refusal("the terms of the run have no release of moments.")
+        if entered.terms.shares_noise:
+            make = partial(part_of_moments, entered.terms, entered.agreed, self.schema)
+            return self._part(entered, 0, MOMENTS, group.moments, make)
         stored = self.store.repeated(entered.run, MOMENTS)
         if stored is None:
             table, scale = self._frozen_table(entered), moments_scale(entered.terms, entered.agreed, self.schema)
@@ -173,12 +182,7 @@ class Client:
         terms = self._terms(request.terms)
         if terms.aggregation != SECURE:
             raise Refusal("the run's uploads are not masked.")
-        return Masking(self.store, terms, *self._signing())
-
-    def _signing(self) -> tuple[Identity | None, Members | None]:
-        """The site's key, and those of the others, where it has them."""
-        key, members = self.site.path("key"), self.site.path("members")
-        return read_identity(key) if key.exists() else None, read_members(members) if members.exists() else None
+        return Masking(self.store, terms, *self.site.signing)
 
     def released(
         self, entered: EnteredRun, ask: Any, sent: Callable[[np.ndarray], np.ndarray] = lambda upload: upload
@@ -190,14 +194,16 @@ class Client:
             ask: the round, checked.
             sent: what the server will make of an upload that travels as whole numbers.
         """
-        digest = digest_of_ask(ask)
+        digest, (_, last) = digest_of_ask(ask), self.store.last(entered.run)
         stored = self.store.repeated(entered.run, digest)
-        if stored is not None:
+        if stored is not None and not entered.terms.shares_noise:
             self.log(f"run {entered.run}, round {ask.round}: asked again, same reply")
             return stored
-        _, last = self.store.last(entered.run)
         if ask.round < last:
             raise Refusal(f"round {ask.round} is over: the site has answered round {last}.", final=False)
+        if entered.terms.shares_noise:
+            make = partial(part_of_round, entered.terms, entered.agreed, self.records, ask)
+            return self._part(entered, ask.round, digest, entered.group.event, make)
         held = self._held(entered, ask)
         state = self._state(entered)
         scale = round_scale(entered.terms, entered.agreed, ask, state)
@@ -210,6 +216,20 @@ class Client:
         self._keep(entered, stored, to_bytes(played.client))
         self.log(f"run {entered.run}, round {ask.round}: played, {self._paid(entered, number)}")
         return stored
+
+    def _part(
+        self, entered: EnteredRun, round: int, request: str, event: Event, make: Callable[[Table], np.ndarray]
+    ) -> Stored:
+        """The site's part of a sum, paid for; nothing of what is in it is kept, for it is sent once, under masks."""
+        if self.store.repeated(entered.run, request) is not None:
+            raise Refusal("a part of a sum is made once, and nothing of it is kept.", final=False)
+        table = self._frozen_table(entered)
+        number = self._charge(entered, event, MOMENTS if round == 0 else entered.terms.config.algorithm.name)
+        kept = Stored(number, round, request, b"", b"")
+        numbers = make(table)
+        self._keep(entered, kept, None)
+        self.log(f"run {entered.run}, round {round}: a part of a sum, {self._paid(entered, number)}")
+        return kept._replace(upload=numbers.astype("<u8").tobytes())
 
     def close(self, request: messages.Close) -> messages.Closed:
         """What the run was charged here, and what that costs by itself."""
@@ -252,9 +272,7 @@ class Client:
         """What was charged and what is left, in words."""
         if self.spending is None:
             return f"reply {number}"
-        planned = sum(times for _, times in entered.planned)
-        total, budget = self.spending.total(), self.spending.budget
-        return f"charge {number} of {planned} planned, epsilon {total:.4f} of {budget.epsilon:g} spent in all"
+        return self.spending.words(entered, number)
 
     def _held(self, entered: EnteredRun, ask: Any) -> np.ndarray:
         """What the server holds of the site: the total of the reply it names."""
@@ -265,16 +283,9 @@ class Client:
             raise Refusal(f"the server names reply {ask.acknowledged}, which was never made.")
         return np.frombuffer(stored.total, "<f8").reshape(ask.weights.shape)
 
-    def _first_state(self, entered: EnteredRun) -> Any:
-        matrix = columns_of(self.schema, entered.terms.config), entered.agreed.algorithm.objective.loss.outputs
-        return entered.agreed.algorithm.start(np.zeros((1, *matrix)))[1]
-
     def _state(self, entered: EnteredRun) -> Any:
-        first, stored = self._first_state(entered), self.store.state(entered.run)
+        first, stored = first_state(entered.terms, entered.agreed, self.schema), self.store.state(entered.run)
         return first if stored is None else from_bytes(first, stored)
-
-    def _identity(self) -> Identity:
-        return read_identity(self.site.path("key"))
 
     def _table(self) -> Table:
         return self.records.table(self.site.path("data"), self.schema)

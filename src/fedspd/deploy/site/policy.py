@@ -11,6 +11,7 @@ from fedspd.deploy.protocol.terms import SECURE, Terms, columns_of
 from fedspd.deploy.site.settings import Site
 from fedspd.errors import InputError
 from fedspd.privacy import ProvedPlan
+from fedspd.privacy.ledger import Budget
 
 LARGEST_MEAN = 1000.0  # that columns in [-1, 1] are shifted by: larger ones would only make features overflow
 SMALLEST_DEVIATION = 1e-3  # that they are divided by, whatever the run's own floor is
@@ -52,7 +53,7 @@ def check_terms(site: Site, terms: Terms, agreed: Agreed[Any], schema: Schema, r
         raise Refusal(f"gradients are clipped to {policy.clip_norm:g} here, not {other}.")
     if config.data.row_norm != policy.row_norm:
         raise Refusal(f"rows are shortened to {policy.row_norm:g} here, not to {config.data.row_norm:g}.")
-    batch = float(terms.batch(agreed)[0])
+    batch = float(terms.sizes[terms.place] if terms.shares_noise else terms.batch(agreed)[0])
     if batch < policy.min_batch:
         raise Refusal(f"a gradient is averaged over at least {policy.min_batch} records here, not over {batch:g}.")
     _check_plan(site, terms, agreed.plan)
@@ -69,10 +70,28 @@ def _check_plan(site: Site, terms: Terms, plan: ProvedPlan) -> None:
             f"the budget here is epsilon {budget.epsilon:g} at delta {budget.delta:g}, the run's noise is for "
             f"{epsilon:g} at {plan.delta:g}; it needs more noise."
         )
+    _check_alone(budget, plan)
     if epsilon > (site.policy.most_epsilon or epsilon):
         raise Refusal(f"one run may spend epsilon {site.policy.most_epsilon:g} here, this one plans {epsilon:g}.")
     if rounds > site.policy.most_rounds:
         raise Refusal(f"at most {site.policy.most_rounds} rounds of a run are played here, the run plans {rounds}.")
+
+
+def _check_alone(budget: Budget, plan: ProvedPlan) -> None:
+    """Refuse shared noise where the owner has not said what a site's own share of it must be worth."""
+    alone = plan.epsilon_alone
+    if alone is None:
+        return
+    if budget.epsilon_alone is None:
+        raise Refusal(
+            "the run's sites share noise, and the budget here has no epsilon_alone, which says what the site's own "
+            "share of it must be worth."
+        )
+    if alone > budget.epsilon_alone:
+        raise Refusal(
+            f"the budget here is epsilon {budget.epsilon_alone:g} if everybody else colludes, the run's noise is for "
+            f"{alone:.4g}; it needs more noise, or privacy.epsilon_alone = {budget.epsilon_alone:g}."
+        )
 
 
 def check_ask(site: Site, terms: Terms, agreed: Agreed[Any], schema: Schema, ask: Ask | AskMasked) -> None:

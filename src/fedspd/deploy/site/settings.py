@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedspd.algorithms import METHODS
-from fedspd.deploy.protocol.identity import check_name
+from fedspd.deploy.protocol.identity import Identity, Members, check_name, read_identity, read_members
 from fedspd.deploy.protocol.terms import deployed_methods
 from fedspd.errors import InputError
 from fedspd.privacy.ledger import Budget
@@ -61,6 +61,9 @@ class Allowance:
 
     epsilon: float = setting(1.0, "privacy loss of all runs together", above=0, needed=True)
     delta: float = setting(1e-5, "failure probability", above=0, below=1, needed=True)
+    epsilon_alone: float | None = setting(
+        None, "the same if everybody else colludes, where sites share noise; absent: such runs are refused", above=0
+    )
     unit: str = setting("record", "what is protected; a person with several records has less", choices=("record",))
     relation: str = setting("replace-one", "which tables are neighbors", choices=("replace-one", "zero-out"))
 
@@ -108,11 +111,18 @@ class Site:
         """The budget as the ledger has it."""
         if self.allowance is None:
             return None
-        return Budget(self.allowance.epsilon, self.allowance.delta, self.allowance.relation)  # pyright: ignore[reportArgumentType]
+        own = self.allowance
+        return Budget(own.epsilon, own.delta, own.relation, own.epsilon_alone)  # pyright: ignore[reportArgumentType]
 
     def path(self, name: str) -> Path:
         """One of the site's files, by its key in [site]."""
         return self.folder / getattr(self.place, name)
+
+    @property
+    def signing(self) -> tuple[Identity | None, Members | None]:
+        """The site's key, and those of the others, where it has them."""
+        key, members = self.path("key"), self.path("members")
+        return read_identity(key) if key.exists() else None, read_members(members) if members.exists() else None
 
     @property
     def witness(self) -> Path | None:

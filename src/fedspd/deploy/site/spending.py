@@ -13,7 +13,7 @@ twice: it is lost.
 
 *Why this is private:* take the transcript of everything that left the site. A release that was lost is not part of
 it. What the loss itself shows is that the site failed, which is decided by power, disks and limits, not by a record
-(`local.rehearse` fails before where any records would). So given the transcript the next release is a fresh draw of
+(`rehearsal.rehearse` fails before where any records would). So given the transcript the next release is a fresh draw of
 the charged mechanism, and each charge has at most one release in the transcript: the composition that the ledger adds
 up covers it.
 """
@@ -34,7 +34,7 @@ from fedspd.privacy.accounting import Event, spent
 from fedspd.privacy.ledger import Charged, Ledger, agree, mark_of, read_mark, require_mark, write_mark
 from fedspd.privacy.ledger.accounts import require_same
 from fedspd.privacy.ledger.mark import from_text, to_text
-from fedspd.privacy.ledger.terms import room
+from fedspd.privacy.ledger.terms import by_own_noise, room
 
 MOMENTS = "moments"
 PAID = (Reply, Measured, Masked)
@@ -160,12 +160,21 @@ class Spending:
         epsilon = spent(history, self.budget.delta).epsilon if history else 0.0
         return sum(times for _, times in history), float(epsilon)
 
-    def total(self) -> float:
-        """What all charges of the site cost together."""
+    def total(self, own: bool = False) -> float:
+        """What all charges of the site cost together; by its own noise alone, if everybody else colludes."""
         account = self.ledger.accounts.get(self.site.name)
         if account is None or not account.history:
             return 0.0
-        return float(spent(list(account.history.items()), self.budget.delta).epsilon)
+        history = by_own_noise(account.history) if own else account.history
+        return float(spent(list(history.items()), self.budget.delta).epsilon)
+
+    def words(self, entered: EnteredRun, number: int) -> str:
+        """What was charged and what is left; where sites share noise, also what is spent without relying on others."""
+        planned, budget = sum(times for _, times in entered.planned), self.budget
+        told = f"charge {number} of {planned} planned, epsilon {self.total():.4f} of {budget.epsilon:g} spent in all"
+        if budget.epsilon_alone is None:
+            return told
+        return f"{told}, {self.total(own=True):.4f} of {budget.epsilon_alone:g} if everybody else colludes"
 
     def _require_remembered(self) -> None:
         name, mark = self.store.site()
