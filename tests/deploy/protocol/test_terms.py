@@ -9,11 +9,12 @@ import pytest
 
 from fedspd.algorithms import METHODS
 from fedspd.config import changed
-from fedspd.deploy.protocol.messages import Enter, Refused
+from fedspd.deploy.protocol.messages import Enter, Entered, Refused
 from fedspd.deploy.protocol.terms import Terms, digest_of, read_terms
 from fedspd.errors import InputError
 from fedspd.reading import setting
 from fedspd.target import Count
+from tests.support.deploy.shared import sharing
 from tests.support.deploy.sites import federation
 
 
@@ -136,15 +137,48 @@ def test_what_cannot_be_deployed_is_refused(changes: dict[str, Any], tmp_path: P
         made.terms().agreed(made.schema)
 
 
-@pytest.mark.parametrize("aggregation", ["plain", "secure"])
-def test_noise_that_members_share_is_not_deployed_and_a_site_says_so(aggregation: str, tmp_path: Path) -> None:
-    made = federation(
-        tmp_path, 5, federation__aggregation=aggregation, federation__quorum=4, privacy__trust="secure-sums",
-        problem__counts="records",
-    )  # fmt: skip
-    refused = made.tell(0, Enter(made.terms().text))
+SHARED: dict[str, tuple[dict[str, Any], str]] = {
+    # what a server changes in terms under which sites share noise: what a site says
+    "no masks": ({"aggregation": "plain", "members": (), "threshold": 0, "colluders": 0}, "needs masks, got"),
+    "two cohorts": ({"privacy.cohorts": 2}, "sites that share noise are one cohort, got privacy.cohorts = 2"),
+    "another threshold": ({"privacy.threshold": 5}, "privacy.threshold must be that of the federation, 4, got 5"),
+    "other colluders": ({"privacy.colluders": 0}, "privacy.colluders must be that of the federation, 1, got 0"),
+    "open numbers": ({"privacy.threshold": None}, "expected terms that fit together"),
+    "every client counts the same": ({"problem.counts": "clients"}, "secure sums count every record the same"),
+    "some of the sites": ({"run.participants": 4}, "run.participants must be whole cohorts"),
+    "several local steps": ({"algorithm.local_steps": 2}, "secure sums need one local step from the server's weights"),
+    "batches": ({"algorithm.batch_size": 20}, "secure sums need one local step on the whole shard"),
+    "another method": (
+        {"algorithm.name": "dp-fedavg"}, "needs a method whose round is one Gaussian release of a gradient",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", SHARED)
+def test_a_site_says_which_shared_noise_it_takes_no_part_in(what: str, tmp_path: Path) -> None:
+    changes, why = SHARED[what]
+    made = sharing(tmp_path)
+    config = changed(made.terms().config, {name: value for name, value in changes.items() if "." in name})
+    others = {name: value for name, value in changes.items() if "." not in name}
+    refused = made.tell(0, Enter(replace(made.terms(), config=config, **others).text))
     assert isinstance(refused, Refused)
-    assert refused.reason.startswith("a deployed run needs privacy.trust = each-upload, got secure-sums")
+    assert why in refused.reason
+    assert isinstance(made.tell(0, Enter(made.terms().text)), Entered)
+
+
+def test_a_federations_file_that_shares_noise_without_masks_or_against_its_own_numbers_is_refused(
+    tmp_path: Path,
+) -> None:
+    made = sharing(tmp_path)
+    for change, why in (
+        ({"federation.aggregation": "plain"}, "needs masks"),
+        ({"privacy.cohorts": 2}, "are one cohort"),
+        ({"privacy.threshold": 5}, "must be that of the federation, 4"),
+    ):
+        with pytest.raises(InputError, match=why):
+            made.settings_with(change)
+    config = made.settings_with({"privacy.threshold": 4}).for_sites(5)
+    assert (config.privacy.cohorts, config.privacy.threshold, config.privacy.colluders) == (1, 4, 1)
 
 
 def test_a_target_without_classes_is_not_deployed(tmp_path: Path) -> None:

@@ -19,13 +19,14 @@ from fedspd.data import Schema
 from fedspd.deploy.masks.fixed_point import MOMENTS_STEP, STEP
 from fedspd.errors import InputError
 from fedspd.privacy import GradientSum, ProvedPlan, SharedNoise, sum_rounding
-from fedspd.privacy.accounting import Event, SharedGaussian
+from fedspd.privacy.accounting import Event, SharedGaussian, alone
 from fedspd.privacy.discrete import MemberNoise, member_noise
 
 if TYPE_CHECKING:
     from fedspd.deploy.protocol.terms import Terms
 
 SHARED = "secure-sums"
+MORE = 1.01  # noise, where a cap on the second number leaves no room for the grid
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,18 @@ def check_shared(aggregation: str, privacy: Privacy, threshold: int, colluders: 
 
 
 def for_members(terms: "Terms", agreed: Agreed[Any], schema: Schema) -> Agreed[Any]:
-    """What was agreed on for the one cohort, with every site in a place of its own, and charged for its own noise."""
+    """What was agreed on for the one cohort, with every site in a place of its own, and charged for its own noise.
+
+    Guarantees:
+        `privacy.epsilon_alone` is kept to, though a grid makes a site's own noise count for a little less.
+    """
+    most, members = terms.config.privacy.epsilon_alone, _placed(terms, agreed, schema)
+    if most is not None and members.plan.epsilon_alone > most:
+        members = _placed(terms, _raised(agreed), schema)
+    return members
+
+
+def _placed(terms: "Terms", agreed: Agreed[Any], schema: Schema) -> Agreed[Any]:
     plan: ProvedPlan = agreed.plan
     count, (group,) = len(terms.sizes), plan.groups
     moments = None
@@ -79,13 +91,22 @@ def for_members(terms: "Terms", agreed: Agreed[Any], schema: Schema) -> Agreed[A
         most_participations=np.repeat(plan.most_participations, count),
         members=np.repeat(plan.members, count),
     )
-    most = terms.config.privacy.epsilon_alone
-    if most is not None and members.epsilon_alone is not None and members.epsilon_alone > most:
-        raise InputError(
-            f"privacy.epsilon_alone must be at least {members.epsilon_alone:.4g} between sites, whose noise has a "
-            f"grid, got {most:g}; raise it, or lower privacy.epsilon."
-        )
     return agreed._replace(plan=members)
+
+
+def _raised(agreed: Agreed[Any]) -> Agreed[Any]:
+    r"""The same with a hundredth more noise.
+
+    A site's own multiplier on the grid is $\sqrt{z^2 - 4(h-1)g^2/S^2}/\sqrt h$, and $16g \le zS/\sqrt h$, so from
+    $1.01z$ on it is at least $z/\sqrt h$, which the plan has counted on.
+    """
+    plan: ProvedPlan = agreed.plan
+    (group,) = plan.groups
+    event, moments = (
+        each and SharedGaussian(MORE * each.noise_multiplier, MORE * alone(each).noise_multiplier)
+        for each in (group.event, group.moments)
+    )
+    return agreed._replace(plan=replace(plan, groups=(replace(group, event=event, moments=moments),)))
 
 
 def of_cohort(plan: ProvedPlan) -> ProvedPlan:

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 
 from fedspd.assemble import Agreed
-from fedspd.deploy.protocol.sums import round_part
-from fedspd.deploy.protocol.terms import Terms
+from fedspd.data import Schema
+from fedspd.deploy.masks.fixed_point import MOMENTS_STEP, STEP
+from fedspd.deploy.protocol.sums import moments_part, round_part
+from fedspd.deploy.protocol.terms import Terms, columns_of
 from fedspd.deploy.server.checkpoint import Checkpoint
 from fedspd.deploy.server.checks import GENEROUS, Limit
 from fedspd.deploy.server.gather import Gathered
@@ -15,9 +17,20 @@ from fedspd.deploy.site.memory import from_bytes, to_bytes
 from fedspd.typing import Release
 
 
-def part_limits(terms: Terms, agreed: Agreed[Any], columns: int, places: list[int]) -> dict[int, Limit]:
+def upload_step(terms: Terms, agreed: Agreed[Any], schema: Schema) -> float:
+    """Of the whole numbers that uploads are under masks; where sites share noise, the grid of that."""
+    return round_part(terms, agreed, columns_of(schema, terms.config)).noise.grid if terms.shares_noise else STEP
+
+
+def moments_step(terms: Terms, agreed: Agreed[Any], schema: Schema) -> float:
+    """The same of moments."""
+    return moments_part(terms, agreed, schema).noise.grid if terms.shares_noise else MOMENTS_STEP
+
+
+def part_limits(terms: Terms, agreed: Agreed[Any], schema: Schema, places: list[int]) -> dict[int, Limit]:
     """What is believed of each site's part of a sum: its share of a mean of clipped gradients, and noise."""
-    part, outputs = round_part(terms, agreed, columns), agreed.algorithm.objective.loss.outputs
+    columns, outputs = columns_of(schema, terms.config), agreed.algorithm.objective.loss.outputs
+    part = round_part(terms, agreed, columns)
     noise, whole = 2 * part.noise.scale * np.sqrt(columns * outputs), sum(terms.sizes)
     reaches = {place: float(part.reach * terms.sizes[place] / whole + noise) for place in places}
     return {place: Limit(GENEROUS * reach, reach) for place, reach in reaches.items()}

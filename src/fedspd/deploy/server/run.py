@@ -10,13 +10,12 @@ import numpy as np
 from fedspd.assemble import Agreed, Run
 from fedspd.data import Schema, Table, finish, read_schema, read_table
 from fedspd.deploy.health import Health
-from fedspd.deploy.masks.fixed_point import MOMENTS_STEP, STEP
 from fedspd.deploy.protocol import messages
-from fedspd.deploy.protocol.sums import moments_of, moments_part, moments_size, round_part
+from fedspd.deploy.protocol.sums import moments_of, moments_size
 from fedspd.deploy.protocol.terms import Terms, columns_of
 from fedspd.deploy.server.checkpoint import Checkpoint, load, save
 from fedspd.deploy.server.checks import Limit, largest_sums, limits_of
-from fedspd.deploy.server.cohort import merged, part_limits
+from fedspd.deploy.server.cohort import merged, moments_step, part_limits, upload_step
 from fedspd.deploy.server.enroll import LOOK_EVERY, enroll, terms_of
 from fedspd.deploy.server.gather import Gathered, Mail, gather_moments, gather_uploads
 from fedspd.deploy.server.post import MailRoom, Post, Say
@@ -100,8 +99,7 @@ class Server:
         limits = {place: largest_sums(self.terms[place], size, scale) for place, scale in enumerate(scales)}
         mail = self._mail(0)
         self._await(list(range(len(self.terms))))
-        step = moments_part(terms, agreed, schema).noise.grid if terms.shares_noise else MOMENTS_STEP
-        found = gather_moments(mail, size, limits, step)
+        found = gather_moments(mail, size, limits, moments_step(terms, agreed, schema))
         self._retire(mail)
         if len(found.numbers) < self.settings.federation.quorum:
             self._stop(f"{len(found.numbers)} that released their moments")
@@ -150,7 +148,9 @@ class Server:
         chosen = self._choose(mail.round).tolist()
         self._await(chosen)
         asks = {place: self._ask(place, mail.round) for place in chosen}
-        found = gather_uploads(mail, asks, self._limits(asks, mail.round), self._step())
+        found = gather_uploads(
+            mail, asks, self._limits(asks, mail.round), upload_step(self.terms[0], self.agreed, self.schema)
+        )
         self._retire(mail)
         if len(found.numbers) >= self.settings.federation.quorum:
             self._merge(found, asks, mail.round)
@@ -177,15 +177,8 @@ class Server:
 
     def _limits(self, asks: Mapping[int, messages.Ask], round: int) -> dict[int, Limit]:
         if self.terms[0].shares_noise:
-            return part_limits(self.terms[0], self.agreed, columns_of(self.schema, self.terms[0].config), list(asks))
+            return part_limits(self.terms[0], self.agreed, self.schema, list(asks))
         return limits_of(self.terms, self.agreed, self.checkpoint.roster, asks, round)
-
-    def _step(self) -> float:
-        """Of whole numbers under masks; where sites share noise, the grid of that."""
-        terms = self.terms[0]
-        if not terms.shares_noise:
-            return STEP
-        return round_part(terms, self.agreed, columns_of(self.schema, terms.config)).noise.grid
 
     def _within(self, weights: Any) -> np.ndarray:
         """No larger than what sites take: else one that is not honest could make the others refuse the weights."""

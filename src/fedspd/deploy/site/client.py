@@ -145,8 +145,7 @@ class Client:
         if group is None or group.moments is None:
             raise Refusal("the terms of the run have no release of moments.")
         if entered.terms.shares_noise:
-            make = partial(part_of_moments, entered.terms, entered.agreed, self.schema)
-            return self._part(entered, 0, MOMENTS, group.moments, make)
+            return self._part(entered, 0, MOMENTS, partial(part_of_moments, entered.terms, entered.agreed, self.schema))
         stored = self.store.repeated(entered.run, MOMENTS)
         if stored is None:
             table, scale = self._frozen_table(entered), moments_scale(entered.terms, entered.agreed, self.schema)
@@ -194,7 +193,7 @@ class Client:
             ask: the round, checked.
             sent: what the server will make of an upload that travels as whole numbers.
         """
-        digest, (_, last) = digest_of_ask(ask), self.store.last(entered.run)
+        digest, last = digest_of_ask(ask), self.store.last(entered.run)[1]
         stored = self.store.repeated(entered.run, digest)
         if stored is not None and not entered.terms.shares_noise:
             self.log(f"run {entered.run}, round {ask.round}: asked again, same reply")
@@ -203,9 +202,8 @@ class Client:
             raise Refusal(f"round {ask.round} is over: the site has answered round {last}.", final=False)
         if entered.terms.shares_noise:
             make = partial(part_of_round, entered.terms, entered.agreed, self.records, ask)
-            return self._part(entered, ask.round, digest, entered.group.event, make)
-        held = self._held(entered, ask)
-        state = self._state(entered)
+            return self._part(entered, ask.round, digest, make)
+        held, state = self._held(entered, ask), self._state(entered)
         scale = round_scale(entered.terms, entered.agreed, ask, state)
         table, group = self._frozen_table(entered), entered.group
         number = self._charge(entered, None if group is None else group.event, entered.terms.config.algorithm.name)
@@ -217,16 +215,13 @@ class Client:
         self.log(f"run {entered.run}, round {ask.round}: played, {self._paid(entered, number)}")
         return stored
 
-    def _part(
-        self, entered: EnteredRun, round: int, request: str, event: Event, make: Callable[[Table], np.ndarray]
-    ) -> Stored:
+    def _part(self, entered: EnteredRun, round: int, request: str, make: Callable[[Table], np.ndarray]) -> Stored:
         """The site's part of a sum, paid for; nothing of what is in it is kept, for it is sent once, under masks."""
         if self.store.repeated(entered.run, request) is not None:
             raise Refusal("a part of a sum is made once, and nothing of it is kept.", final=False)
-        table = self._frozen_table(entered)
-        number = self._charge(entered, event, MOMENTS if round == 0 else entered.terms.config.algorithm.name)
-        kept = Stored(number, round, request, b"", b"")
-        numbers = make(table)
+        table, group, method = self._frozen_table(entered), entered.group, entered.terms.config.algorithm.name
+        number = self._charge(entered, *((group.event, method) if round else (group.moments, MOMENTS)))
+        numbers, kept = make(table), Stored(number, round, request, b"", b"")
         self._keep(entered, kept, None)
         self.log(f"run {entered.run}, round {round}: a part of a sum, {self._paid(entered, number)}")
         return kept._replace(upload=numbers.astype("<u8").tobytes())
@@ -269,10 +264,7 @@ class Client:
             self.spending.kept()
 
     def _paid(self, entered: EnteredRun, number: int) -> str:
-        """What was charged and what is left, in words."""
-        if self.spending is None:
-            return f"reply {number}"
-        return self.spending.words(entered, number)
+        return f"reply {number}" if self.spending is None else self.spending.words(entered, number)
 
     def _held(self, entered: EnteredRun, ask: Any) -> np.ndarray:
         """What the server holds of the site: the total of the reply it names."""

@@ -1,0 +1,208 @@
+"""Runs of sites that share noise: what they are charged, what they keep, what they and the results say."""
+
+from dataclasses import replace
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedspd.assemble import agree
+from fedspd.deploy.protocol import messages
+from fedspd.deploy.protocol.sums import round_part
+from fedspd.deploy.site import client as client_module
+from fedspd.deploy.site.approval import waiting
+from fedspd.deploy.site.client import Client
+from fedspd.deploy.site.store import Stored
+from fedspd.errors import InputError
+from fedspd.privacy.accounting import Gaussian, SharedGaussian, spent
+from fedspd.privacy.ledger import Ledger
+from tests.deploy.masks.test_secure import silent_at
+from tests.support.deploy.shared import ALONE, pooled_query, sharing, watch
+from tests.support.deploy.sites import Federation
+
+SITES, HONEST = 5, 3
+
+
+def history(made: Federation, place: int = 0) -> dict[Any, int]:
+    with Ledger(made.sites[place].parent / "ledger.db") as ledger:
+        (account,) = ledger.accounts.values()
+        return dict(account.history)
+
+
+def test_a_site_is_charged_for_both_numbers_and_the_results_say_them(tmp_path: Path) -> None:
+    made = sharing(tmp_path, data__scaling="noisy-moments", run__rounds=3)
+    checkpoint = made.serve()
+    terms = made.terms()
+    agreed = terms.agreed(made.schema)
+    z, noise = float(agreed.plan.noise_multipliers[0]), round_part(terms, agreed, 6).noise
+    assert history(made)[SharedGaussian(z, noise.alone)] == 3
+    assert noise.alone == pytest.approx(z / sqrt(HONEST), rel=0.01)
+    assert noise.alone < z / sqrt(HONEST), "the grid is paid for"
+    assert len(history(made)) == 2, "moments are the other release"
+    own = {Gaussian(event.own_multiplier): times for event, times in history(made).items()}
+    alone = spent(own, 1e-5).epsilon
+    assert made.run is not None
+    summary = made.run.summary
+    told = (summary.trust, summary.cohorts, summary.members, summary.threshold, summary.colluders)
+    assert told == ("secure-sums", 1, SITES, 4, 1)
+    assert summary.epsilon == 1.0
+    assert summary.epsilon_alone == pytest.approx(alone, rel=1e-6)
+    assert 1.5 < alone < ALONE
+    assert [member.charges for member in checkpoint.roster] == [4] * SITES
+    assert f"of {ALONE:g} if everybody else colludes" in made.log()
+
+
+class KeepsADual(Client):
+    """The site remembers what it has released, and begins with that."""
+
+    def _keep(self, entered: Any, reply: Stored, state: bytes | None) -> None:
+        super()._keep(entered, reply, b"dual")
+
+
+class KeepsItsPart(Client):
+    """The site remembers its part."""
+
+    def _keep(self, entered: Any, reply: Stored, state: bytes | None) -> None:
+        super()._keep(entered, reply._replace(total=bytes(8)), state)
+
+
+def keeps_something(made: Federation) -> bool:
+    run = made.serve().run
+    for place in range(SITES):
+        with made.store(place) as store:
+            found = [store.reply(run, number) for number in (1, 2, 3)]
+            rows = store._connection.execute("SELECT secrets FROM attempts").fetchall()
+            assert [one and one.round for one in found] == [0, 1, 2], "that it was released, and in which round"
+            if store.state(run) is not None or any(one and (one.upload or one.total) for one in found):
+                return True
+            assert not any(secrets for (secrets,) in rows)
+    return False
+
+
+@pytest.mark.parametrize(("kind", "red"), [(Client, False), (KeepsADual, True), (KeepsItsPart, True)])
+def test_a_site_keeps_nothing_of_what_it_released(
+    kind: type[Client], red: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = sharing(tmp_path, data__scaling="noisy-moments", run__rounds=2)
+    monkeypatch.setattr("fedspd.deploy.site.respond.Client", kind)
+    assert keeps_something(made) is red
+
+
+@pytest.mark.parametrize("stage", ["train.mask", "train.unmask"])
+def test_a_resumed_round_has_fresh_noise_and_is_charged_again(
+    stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = sharing(tmp_path, run__rounds=3)
+    for place in (2, 3, 4):
+        made.grid.handlers[made.node(place)] = silent_at(stage)
+    first = []
+    truth = client_module.part_of_round
+
+    def looking_on(*arguments: Any) -> np.ndarray:
+        numbers = truth(*arguments)
+        first.append((arguments[0].place, getattr(arguments[3], "attempt", ""), numbers))
+        return numbers
+
+    with monkeypatch.context() as patch:
+        patch.setattr(client_module, "part_of_round", looking_on)
+        with pytest.raises(InputError, match="got 0 that"):
+            made.serve()
+    assert [made.charges(place) for place in range(SITES)] == [1] * SITES
+    assert made.saved.round == 0
+    assert not made.saved.cohort.size
+    before = {place: numbers for place, attempt, numbers in first if attempt}
+    assert sorted(before) == [*range(SITES)]
+    seen = watch(monkeypatch, made)
+    again = {part.place: part for part in seen.parts if part.round == 1}
+    for place in range(SITES):
+        assert np.all(again[place].weights == 0), "the same query"
+        apart = (again[place].numbers - before[place]).view(np.int64)
+        assert np.mean(apart != 0) > 0.9, "and other noise"
+    assert made.saved.round == 2, "one of three planned participations is gone"
+    assert [made.charges(place) for place in range(SITES)] == [3] * SITES
+
+
+def test_a_server_that_begins_anew_goes_on_with_the_cohorts_dual(tmp_path: Path) -> None:
+    fixed: dict[str, Any] = {
+        "protected": False, "federation__fixed_draws": True, "run__rounds": 4, "algorithm__inverse_step": 4.0,
+        "algorithm__penalty": 4.0,
+    }  # fmt: skip
+    whole = sharing(tmp_path / "whole", **fixed).serve()
+    made = sharing(tmp_path / "parts", **fixed)
+    server = made.server()
+    server._round()
+    server._round()
+    assert made.saved.round == 2
+    np.testing.assert_array_equal(made.serve().server, whole.server)
+    np.testing.assert_array_equal(made.saved.cohort, whole.cohort)
+
+
+def test_below_the_threshold_nothing_changes(tmp_path: Path) -> None:
+    made = sharing(tmp_path, run__rounds=2)
+    server = made.server()
+    server._round()
+    before = made.saved
+    for place in (0, 1):
+        made.grid.handlers[made.node(place)] = silent_at("train.mask")
+    with pytest.raises(InputError, match="goes on after round 1"):
+        server._round()
+    np.testing.assert_array_equal(made.saved.server, before.server)
+    np.testing.assert_array_equal(made.saved.cohort, before.cohort)
+    assert made.saved.round == 1
+    assert [made.charges(place) for place in range(SITES)] == [2] * SITES
+
+
+def test_the_sum_is_of_the_pooled_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = sharing(tmp_path, run__rounds=1)
+    (one,) = watch(monkeypatch, made).sums
+    scale = round_part(made.terms(), made.terms().agreed(made.schema), 6).noise.scale
+    assert one.arrived == (*range(SITES),)
+    off = one.total - pooled_query(made, one.weights, range(SITES))
+    assert np.abs(off).max() < 6 * scale * sqrt(SITES)
+
+
+def test_a_site_whose_owner_has_not_allowed_shared_noise_refuses(tmp_path: Path) -> None:
+    made = sharing(tmp_path)
+    path = made.sites[0]
+    path.write_text(path.read_text().replace(f"epsilon_alone = {ALONE}\n", ""))
+    refused = made.tell(0, messages.Enter(made.terms().text))
+    assert isinstance(refused, messages.Refused)
+    assert "the budget here has no epsilon_alone" in refused.reason
+    assert made.charges() == 0
+
+
+def test_a_site_caps_what_its_own_noise_is_worth_and_a_run_can_keep_to_it(tmp_path: Path) -> None:
+    made = sharing(tmp_path, site={"budget.epsilon_alone": 1.2})
+    refused = made.tell(0, messages.Enter(made.terms().text))
+    assert isinstance(refused, messages.Refused)
+    assert "the budget here is epsilon 1.2 if everybody else colludes" in refused.reason
+    terms = made.enter(privacy__epsilon_alone=1.2)
+    assert 1.1 < terms.agreed(made.schema).plan.epsilon_alone <= 1.2
+
+
+def test_a_cap_on_the_second_number_is_kept_to_where_the_grid_counts(tmp_path: Path) -> None:
+    made = sharing(tmp_path, protected=False)
+    most: dict[str, Any] = {"privacy__epsilon_alone": 40.0, "privacy__epsilon": 20.0}
+    terms = made.terms(**most)
+    plan = terms.agreed(made.schema).plan
+    planned = agree(terms.config, terms.summed, 6, made.schema.target).plan
+    assert 39.0 < plan.epsilon_alone <= 40.0
+    assert plan.noise_multipliers[0] == pytest.approx(1.01 * planned.noise_multipliers[0]), "there was no room"
+
+
+def test_a_person_confirms_both_numbers(tmp_path: Path) -> None:
+    made = sharing(tmp_path, site={"policy.ask": True})
+    assert isinstance(made.tell(0, messages.Enter(made.terms().text)), messages.Waiting)
+    (asked,) = waiting(made.sites[0], None)
+    assert "at least 4 sites in a sum, of which 1 may collude" in asked.terms
+    assert "epsilon 1 if no more of them tell what they know, and 1.8" in asked.terms
+    assert asked.terms.splitlines()[2].endswith(" whatever all others do")
+
+
+def test_draws_that_a_server_fixes_are_refused_by_a_site_with_a_budget(tmp_path: Path) -> None:
+    made = sharing(tmp_path)
+    refused = made.tell(0, messages.Enter(replace(made.terms(), draws=3).text))
+    assert isinstance(refused, messages.Refused)
+    assert "draws that a server fixes" in refused.reason
