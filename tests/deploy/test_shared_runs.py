@@ -11,6 +11,7 @@ import pytest
 from fedspd.assemble import agree
 from fedspd.deploy.protocol import messages
 from fedspd.deploy.protocol.sums import round_part
+from fedspd.deploy.setup.check import check_site
 from fedspd.deploy.site import client as client_module
 from fedspd.deploy.site.approval import waiting
 from fedspd.deploy.site.client import Client
@@ -51,7 +52,9 @@ def test_a_site_is_charged_for_both_numbers_and_the_results_say_them(tmp_path: P
     assert summary.epsilon_alone == pytest.approx(alone, rel=1e-6)
     assert 1.5 < alone < ALONE
     assert [member.charges for member in checkpoint.roster] == [4] * SITES
-    assert f"of {ALONE:g} if everybody else colludes" in made.log()
+    assert f"of {ALONE:g} if everybody else colludes, spent in all" in made.log()
+    (line,) = (one.told for one in check_site(made.sites[0]) if one.what == "ledger")
+    assert f"of {ALONE:g} if everybody else colludes, at delta 1e-05 spent" in line
 
 
 class KeepsADual(Client):

@@ -153,6 +153,7 @@ NOT_HERE = {
     "metrics": "they need the records of all",
     "run.engine": "each site computes by itself",
     "run.most_stale": "who is asked is drawn among the sites that may still take part",
+    "run.absence": "sites are away by themselves",
     **{f"data.{key}": "the schema says it" for key in ("name", "columns", "log_capital", "encode", "split")},
 }
 """Settings of a simulation, and why a deployed run has none of them."""

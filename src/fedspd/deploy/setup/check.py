@@ -120,12 +120,11 @@ def _ledger(site: Site) -> str:
     with Store(site.path("store")) as store, store.turn():
         spending = Spending(site, store, Session(), lambda line: None)
         try:
-            spent, rows = spending.total(), spending.ledger.head.rows
+            told, rows = spending.told(), spending.ledger.head.rows
         finally:
             spending.close()
     beside = f", witness {site.witness}" if site.witness else "; no witness: name one on another disk"
-    budget = site.budget
-    return f"{rows} rows, epsilon {spent:.4f} of {budget.epsilon:g} at delta {budget.delta:g} spent{beside}"
+    return f"{rows} rows, {told} at delta {site.budget.delta:g} spent{beside}"
 
 
 def _certificate(site: Site) -> str:

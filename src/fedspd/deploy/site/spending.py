@@ -169,12 +169,15 @@ class Spending:
         return float(spent(list(history.items()), self.budget.delta).epsilon)
 
     def words(self, entered: EnteredRun, number: int) -> str:
-        """What was charged and what is left; where sites share noise, also what is spent without relying on others."""
-        planned, budget = sum(times for _, times in entered.planned), self.budget
-        told = f"charge {number} of {planned} planned, epsilon {self.total():.4f} of {budget.epsilon:g} spent in all"
-        if budget.epsilon_alone is None:
-            return told
-        return f"{told}, {self.total(own=True):.4f} of {budget.epsilon_alone:g} if everybody else colludes"
+        """What was charged and what is left."""
+        return f"charge {number} of {sum(times for _, times in entered.planned)} planned, {self.told()} spent in all"
+
+    def told(self) -> str:
+        """What is spent; where sites may share noise, also what is spent without relying on others."""
+        total, most, own = f"epsilon {self.total():.4f}", self.budget.epsilon, self.budget.epsilon_alone
+        if own is None:
+            return f"{total} of {most:g}"
+        return f"{total} of {most:g}, and {self.total(own=True):.4f} of {own:g} if everybody else colludes,"
 
     def _require_remembered(self) -> None:
         name, mark = self.store.site()
