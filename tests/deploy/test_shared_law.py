@@ -69,6 +69,7 @@ def noise_is_standard(values: np.ndarray) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_what_is_left_of_a_sum_with_the_fewest_arrivals_and_one_who_tells_is_the_noise_that_was_charged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,9 +116,12 @@ BUGS: dict[str, tuple[Any, str, Twisted]] = {
         ),
     ),
 }  # fmt: skip
+QUICK = ("noise for all members", "noise for the threshold")
 
 
-@pytest.mark.parametrize("bug", [None, *BUGS])
+@pytest.mark.parametrize(
+    "bug", [None, *(pytest.param(bug, marks=() if bug in QUICK else pytest.mark.slow) for bug in BUGS)]
+)
 def test_other_noise_than_that_of_the_honest_members_is_found_out(
     bug: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

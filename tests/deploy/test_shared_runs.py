@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from fedspd.assemble import agree
+from fedspd.config import changed
+from fedspd.deploy.masks.signed import Scope
 from fedspd.deploy.protocol import messages
 from fedspd.deploy.protocol.sums import round_part
 from fedspd.deploy.setup.check import check_site
@@ -19,7 +21,7 @@ from fedspd.deploy.site.store import Stored
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import Gaussian, SharedGaussian, spent
 from fedspd.privacy.ledger import Ledger
-from tests.deploy.masks.test_secure import silent_at
+from tests.deploy.masks.test_secure import changing, silent_at
 from tests.support.deploy.shared import ALONE, pooled_query, sharing, watch
 from tests.support.deploy.sites import Federation
 
@@ -209,3 +211,45 @@ def test_draws_that_a_server_fixes_are_refused_by_a_site_with_a_budget(tmp_path:
     refused = made.tell(0, messages.Enter(replace(made.terms(), draws=3).text))
     assert isinstance(refused, messages.Refused)
     assert "draws that a server fixes" in refused.reason
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "epsilon": {"privacy.epsilon": 2.0},
+    "delta": {"privacy.delta": 1e-6},
+    "rounds": {"run.rounds": 4},
+    "clipping": {"problem.clip_norm": 0.4},
+    "colluders": {"privacy.colluders": 0},
+}
+
+
+@pytest.mark.parametrize("what", [*OTHERS, "sizes", "largest weight"])
+def test_members_whose_noise_differs_mask_with_nobody_in_common(what: str, tmp_path: Path) -> None:
+    terms = sharing(tmp_path).terms()
+    if what == "sizes":
+        other = replace(terms, sizes=(*terms.sizes[:-1], terms.sizes[-1] + 1))
+    elif what == "largest weight":
+        other = replace(terms, largest_weight=10.0)
+    else:
+        other = replace(terms, config=changed(terms.config, OTHERS[what]))
+    assert other.common != terms.common
+    assert Scope(other, 1, "one").context != Scope(terms, 1, "one").context
+
+
+def test_a_bad_site_is_left_out_and_the_others_go_on(tmp_path: Path) -> None:
+    made = sharing(tmp_path, run__rounds=3)
+    made.grid.handlers[made.node(3)] = changing("train.exchange", lambda said: said._replace(signature=b""), round=2)
+    checkpoint = made.serve()
+    assert (checkpoint.round, checkpoint.finished) == (3, True)
+    assert [member.answered for member in checkpoint.roster] == [3, 3, 3, 1, 3]
+    assert checkpoint.roster[3].retired == "its round keys are not signed by its key"
+
+
+def test_a_run_of_fewer_sites_than_the_federation_has_shares_noise_among_them(tmp_path: Path) -> None:
+    made = sharing(tmp_path, run__rounds=1)
+    path = made.sites[2]
+    path.write_text(path.read_text().replace(f"epsilon_alone = {ALONE}\n", ""))
+    made.serve()
+    assert any(line.startswith("site-2 refuses: the run's sites share noise") for line in made.said)
+    assert made.run is not None
+    assert (made.run.summary.members, made.run.summary.threshold, made.run.summary.colluders) == (4, 4, 1)
+    assert [made.charges(place) for place in range(SITES)] == [1, 1, 0, 1, 1]

@@ -158,9 +158,10 @@ class Masking:
             return messages.Complaint(request.terms, request.round, proofs)
         step, summands = STEPS[type(request)], len(self.terms.sizes)
         stored = release(lambda upload: rounded(upload, step, summands))
-        # what members share the noise of is whole numbers already: rounded twice it would have another law
-        shared = self.terms.shares_noise
-        values = np.frombuffer(stored.upload, "<u8") if shared else encode(np.frombuffer(stored.upload), step, summands)
+        if self.terms.shares_noise:  # whole numbers already: rounded once more their noise would have another law
+            values = np.frombuffer(stored.upload, "<u8")
+        else:
+            values = encode(np.frombuffer(stored.upload, "<f8"), step, summands)
         context = self._scope(request).context
         hidden = mask(secrets, self.terms.place, values, publics, self.members.threshold, context)
         self._keep(request, replace(attempt, shares=_texts(request.shares), masked=True))
