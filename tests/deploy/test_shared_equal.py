@@ -1,11 +1,12 @@
 """Sites that share noise: the deployed run is the simulated one of a single cohort that is handed the same draws."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from fedspd.algorithms.parts.spd_on_sums import SPDOnSums
 from fedspd.assemble import agree
 from fedspd.data import Shards, Table, finish, read_table
 from fedspd.deploy.masks.fixed_point import decode, encode
@@ -133,7 +134,8 @@ def test_a_sum_over_those_who_arrived_stands_for_all(tmp_path: Path) -> None:
     made = deployed(tmp_path, **SETTINGS["fedspd with an l1 norm and momentum"], run__rounds=2)
     made.grid.handlers[made.node(1)] = silent_at("train.mask")
     model, terms = made.serve(), made.terms()
-    algorithm, scale = terms.agreed(made.schema).algorithm, round_part(terms, terms.agreed(made.schema), 6).noise.scale
+    agreed = terms.agreed(made.schema)
+    algorithm, scale = cast(SPDOnSums, agreed.algorithm), round_part(terms, agreed, 6).noise.scale
     gamma, rho, x, dual = 4.0, 4.0, np.zeros((6, 2)), np.zeros((6, 2))
     before = x
     for round, arrived in ((1, [0, 2, 3, 4]), (2, range(SITES))):

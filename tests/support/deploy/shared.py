@@ -14,6 +14,7 @@ from fedspd.deploy.server.gather import Gathered
 from fedspd.deploy.server.run import Server
 from fedspd.deploy.site import client as client_module
 from fedspd.engine.batches import gather_batches
+from fedspd.typing import Query
 from tests.support.deploy.sites import Federation, federation
 
 ALONE = 60.0
@@ -100,5 +101,6 @@ def pooled_query(made: Federation, weights: np.ndarray, places: Iterable[int]) -
         batches = gather_batches(shard, np.array([0]), np.arange(len(table))[None, None], whole)
         server, state, _ = algorithm.start(zeros)
         query, _ = algorithm.query(algorithm.broadcast(at_weights(server, weights), 1), state, batches)
+        assert isinstance(query, Query)
         total = total + np.asarray(query.value)[0]
     return total
