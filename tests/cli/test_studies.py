@@ -17,7 +17,7 @@ from fedspd.config import Config, parse
 from fedspd.report import folders_page
 from fedspd.studies.compare import Cell, cells, configuration
 from fedspd.studies.jobs import keep, run_key
-from fedspd.studies.lineup import BY_RULE, CLAIMED, EVERYBODY, OPEN, PRIVATE
+from fedspd.studies.lineup import CLAIMED, EVERYBODY, OPEN, PRIVATE, TRUST, UNTUNED
 from fedspd.studies.tuning import POINTS, PROTOCOL, SEEDS, TuningGrid, trials
 from tests.studies.made import once, result
 from tests.support.command import Finished, run_all
@@ -65,9 +65,9 @@ FIGURE_6 = {"page.json", "report.html", "verdict.csv", "verdict.md", "curves.csv
 # Which point of its grid wins for every method: results of trials that are known already are read, and these are
 # written by hand, since all of them would take minutes.
 WINNERS = {"FedSPD-DP": 3, "DP-SGD": 5, "DP-FedAvg": 2, "DP-ADMM": 4, "FedAvg": 1, "FedProx": 3, "FedPD": 4}
-LATER = [title for title in EVERYBODY if title not in WINNERS and title not in BY_RULE]
+LATER = [title for title in EVERYBODY if title not in WINNERS and title not in UNTUNED]
 WINNERS |= {title: (4 + 3 * number) % POINTS for number, title in enumerate(LATER)}
-TUNED = [cell for cell in cells((1.0,), ("iid",), ("full",)) if cell.method not in BY_RULE]
+TUNED = [cell for cell in cells((1.0,), ("iid",), ("full",)) if cell.method not in UNTUNED]
 SITE = {"page.json": '{"title": "My site"}', "index.html": "<p>Years of work</p>"}
 
 
@@ -228,7 +228,7 @@ def test_a_comparison_has_every_method_once_and_the_central_one(studied: dict[st
     private = {row["method"] for row in rows if row["epsilon"]}
     without = {row["method"] for row in rows if not row["epsilon"]}
     called = {cell.method: cell.label for cell in cells((1.0,), ("iid",), ("full",))}
-    assert private == {called[method] for method in (*PRIVATE, *BY_RULE, *CLAIMED)}
+    assert private == {called[method] for method in (*PRIVATE, *UNTUNED, *CLAIMED)}
     assert without >= {called[method] for method in OPEN}
     assert len(rows) == len(private) + len(without)
     accuracy = {row["method"]: float(row["accuracy, %"]) for row in rows}
@@ -236,10 +236,14 @@ def test_a_comparison_has_every_method_once_and_the_central_one(studied: dict[st
         accuracy
     )
     assert all(81 < accuracy[called[method]] < 86 for method in ("FedSPD-DP", "DP-SGD", "DP-FedAvg", *OPEN)), accuracy
-    megabytes = {row["method"]: float(row["MB up"]) for row in rows if row["MB up"]}
+    assert [accuracy[method] for method in TRUST] == sorted(accuracy[method] for method in TRUST), (
+        "more trust, more of it"
+    )
+    board = [row for row in rows if row["method"] not in TRUST]  # whose rounds are the rule's own
+    megabytes = {row["method"]: float(row["MB up"]) for row in board if row["MB up"]}
     others = {"one shot": 0.131, "DP-SCAFFOLD": 1.312}  # one round, and two matrices in each
     assert megabytes == dict.fromkeys(megabytes, 0.656) | others, "the same uploads: 500 of 164 numbers"
-    assert {row["rounds"] for row in rows if row["rounds"]} == {"5", "1"}
+    assert {row["rounds"] for row in board if row["rounds"]} == {"5", "1"}
 
 
 def test_every_tuned_method_ran_with_the_point_that_won_its_trials_and_nothing_was_tried_twice(
@@ -255,10 +259,10 @@ def test_every_tuned_method_ran_with_the_point_that_won_its_trials_and_nothing_w
         assert chosen[cell.label] == ", ".join(f"{name.partition('.')[2]} {value:.3g}" for name, value in point.items())
         (text,) = [text for name, text in folders_page([study]).configurations if name.endswith(f": {cell.label}")]
         assert point.items() <= flat(parse(tomllib.loads(text))).items()
-    assert all(chosen[method] == "" for method in BY_RULE)
+    assert all(chosen[method] == "" for method in UNTUNED)
     kept = len(list((studied["compared"].folder.parent / "cache" / "fedspd" / "runs").glob("*.npz")))
     tried = len(SEEDS) * sum(len(grid_of(cell)) for cell in TUNED)
-    assert kept == tried + len(WINNERS) + len(BY_RULE) + 8, "besides the trials: every method, and figure 2"
+    assert kept == tried + len(WINNERS) + len(UNTUNED) + 8, "besides the trials: every method, and figure 2"
 
 
 def flat(config: Config) -> dict[str, Any]:
