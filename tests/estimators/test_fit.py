@@ -28,6 +28,18 @@ def test_breast_cancer_is_told_far_better_than_by_the_majority() -> None:
     assert fitted.score(cells, labels) > 0.9 > labels.mean() + 0.2
 
 
+def test_clients_that_trust_secure_sums_learn_more_and_the_fit_says_both_numbers() -> None:
+    cells, labels = load_breast_cancer(return_X_y=True)
+    bounds = {place: (0.0, 2.0 * 10 ** np.ceil(np.log10(top))) for place, top in enumerate(cells.max(axis=0))}
+    given: dict[str, Any] = {"epsilon": 1, "delta": 1e-5, "bounds": bounds, "clients": 20, "random_state": 0}
+    plain = FedSPDClassifier(**given).fit(cells, labels)
+    sums = FedSPDClassifier(**given, settings={"privacy.trust": "secure-sums"}).fit(cells, labels)
+    assert sums.score(cells, labels) > plain.score(cells, labels) + 0.05
+    assert plain.privacy_.epsilon_alone == plain.privacy_.epsilon == sums.privacy_.epsilon == 1
+    assert 3 < sums.privacy_.epsilon_alone < 5
+    assert "by a client's own noise alone" in str(sums.privacy_)
+
+
 def test_three_classes_are_told_apart_and_their_probabilities_add_up() -> None:
     flowers, kinds = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])[kinds]

@@ -25,6 +25,12 @@ class Privacy:
         return self.summary.delta
 
     @property
+    def epsilon_alone(self) -> float:
+        """Of the whole fit if everybody else colludes: larger than `epsilon` where only sums of clients are seen."""
+        alone = self.summary.epsilon_alone
+        return self.epsilon if alone is None else alone
+
+    @property
     def protects(self) -> str:
         """What is protected."""
         return f"one {self.summary.unit} of a client"
