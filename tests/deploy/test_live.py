@@ -251,6 +251,33 @@ def test_a_masked_run_whose_server_is_killed_goes_on_with_uploads_that_were_neve
             assert len(uploads) == len(set(uploads)) >= results["rounds"] + 1
 
 
+def test_sites_that_share_noise_go_on_after_a_site_and_the_server_were_killed(tmp_path: Path) -> None:
+    with live(tmp_path, 5, "--aggregation", "secure") as made:
+        trusted = {"run.rounds": 12, "federation.round_seconds": 10.0, "privacy.trust": "secure-sums"}
+        change(made.file, trusted)
+        for home in made.homes:
+            change(home / "site.toml", {"budget.epsilon_alone": 5.0})
+        made.server()
+        made.sites()
+        made.await_round(2, 120)
+        made.kill("site-2site.toml")
+        made.site(2)
+        made.await_round(4, 120)
+        made.kill("server")
+        made.server(name="again")
+        assert made.await_end(240, "again") == 0, made.log("again")
+        made.require_books("server")
+        results = made.results()
+        assert (results["trust"], results["clients"]) == ("secure-sums", 5)
+        assert results["epsilon"] == 1 < results["epsilon_alone"] <= 5
+        assert results["test_accuracy"] > 0.8
+        for place in range(5):
+            assert 1 < made.charges(place) <= 13
+            with Store(made.homes[place] / "store.db") as store:
+                replies = [store.reply(results["run"], number) for number in range(1, made.charges(place) + 1)]
+            assert all(reply is None or reply.upload == b"" for reply in replies), "nothing of a part is kept"
+
+
 def test_a_person_confirms_a_run_once_and_the_server_waits_visibly(two: Live) -> None:
     change(two.homes[0] / "site.toml", {"policy.ask": True})
     two.server()
