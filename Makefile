@@ -79,7 +79,7 @@ bench-deploy: $(VENV)/.installed-dev ## seconds of a round and bytes between pro
 	$(BIN)/python benchmarks/deploy.py --sizes $(NODES)
 
 utility: $(VENV)/.installed ## accuracy on Adult at end-to-end budgets, with standard errors (SEEDS=10)
-	$(BIN)/python benchmarks/utility.py --seeds $(SEEDS)
+	$(BIN)/python benchmarks/utility.py --seeds $(SEEDS) $(ONLY)
 
 defaults: $(VENV)/.installed ## do the defaults hold on every data set, for few clients and many? (SEEDS=10, ONLY="--only adult" for a part)
 	$(BIN)/python -m benchmarks.defaults run --seeds $(SEEDS) $(ONLY)
