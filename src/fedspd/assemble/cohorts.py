@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from fedspd.data.scaling import LARGE
 from fedspd.engine import stream
 from fedspd.engine.arrivals import Members
 from fedspd.errors import InputError
-from fedspd.privacy import SharedNoise
+from fedspd.privacy import ProvedPlan, PublishedPlan, SharedNoise
 from fedspd.privacy.shared_noise import usual_colluders, usual_threshold
 
 
@@ -96,6 +97,21 @@ def _pooled(shards: Shards, cohorts: Cohorts) -> Shards:
 
 _remembered = lru_cache(maxsize=2)(_pooled)
 """Runs of a study that share a seed share the deal."""
+
+
+def told_trust(plan: ProvedPlan | PublishedPlan) -> dict[str, Any]:
+    """What a claim rests on where only sums are seen, and what holds without; empty where nobody is relied on."""
+    if not isinstance(plan, ProvedPlan) or plan.draws.sharing is None:
+        return {}
+    sharing = plan.draws.sharing
+    return {
+        "trust": "secure-sums",
+        "cohorts": len(plan.group),
+        "members": sharing.members,
+        "threshold": sharing.threshold,
+        "colluders": sharing.colluders,
+        "epsilon_alone": plan.epsilon_alone,
+    }
 
 
 def _check(config: Config, count: int, clients: int) -> None:

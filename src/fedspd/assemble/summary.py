@@ -9,6 +9,7 @@ from fedspd.algorithms import METHODS, Algorithm, label
 from fedspd.algorithms.base import PerturbsObjective
 from fedspd.algorithms.parts.spd_on_sums import SPDOnSums
 from fedspd.assemble.build import Experiment
+from fedspd.assemble.cohorts import told_trust
 from fedspd.engine import Outcome
 from fedspd.engine.measures import measures_on, optimum_measures
 from fedspd.privacy import ProvedPlan, PublishedPlan
@@ -20,6 +21,9 @@ NUMBER = 8  # bytes of one uploaded number
 MECHANISMS = {"gaussian": "Gaussian", "laplace": "spherical Laplace"}
 IN_OBJECTIVES = ", in objectives, for exact minimizers"
 """Where noise is not on what is released but in what is minimized."""
+SUMS_ADVERSARY = (
+    "the server, honest or not, with at most the stated number of a cohort's members and everybody outside it"
+)
 CONVERSIONS = {
     "proved": "each round is pure; by the law of their losses, or their epsilons, rounds compose to (epsilon, delta)",
     "as published": "each round is pure and their epsilons add up; delta is not used",
@@ -124,20 +128,9 @@ def stated_privacy(
 
 
 def _trust(plan: ProvedPlan) -> dict[str, Any]:
-    """What the server sees, and what the claim rests on where that is sums only."""
-    sharing = plan.draws.sharing
-    if sharing is None:
-        return {}
-    return {
-        "trust": "secure-sums",
-        "adversary": "the server, honest or not, with at most the stated number of a cohort's members and everybody "
-        "outside it",
-        "cohorts": len(plan.group),
-        "members": sharing.members,
-        "threshold": sharing.threshold,
-        "colluders": sharing.colluders,
-        "epsilon_alone": plan.epsilon_alone,
-    }
+    """What the server sees, and against whom the claim stands where that is sums only."""
+    told = told_trust(plan)
+    return told and told | {"adversary": SUMS_ADVERSARY}
 
 
 def _proved(plan: ProvedPlan) -> dict[str, Any]:

@@ -18,11 +18,11 @@ from fedspd.algorithms.base import PrimalDual, Told, length, mean_of_present
 from fedspd.algorithms.card import A_TOTAL, ONE_SGD, Card, Printed
 from fedspd.algorithms.method import Made, Method, Public, Work
 from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.gradient import gradient_sensitivity, mean_gradient
 from fedspd.algorithms.parts.grids import HIGHER_OCTAVES
 from fedspd.algorithms.parts.rules import Wishes, gradient_steps
 from fedspd.algorithms.parts.step_sizes import Constant, Schedule
 from fedspd.privacy.rounding import GradientSum, gradient_rounding
-from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
 from fedspd.typing import Array, Batches, Query, Release, array_namespace
 
@@ -63,14 +63,11 @@ class DPSGD:
 
     def query(self, told: Told, client: Seen, batches: Batches) -> tuple[Query, None]:
         """The mean of clipped record gradients."""
-        weights = array_namespace(told.weights).zeros_like(client.weights) + told.weights
-        features, labels = batches.features[:, 0, ...], batches.labels[:, 0, ...]
-        gradient = self.objective.gradient(weights, features, labels, batches.divisors)
-        return Query(gradient.mean, gradient.clipped), None
+        return mean_gradient(self.objective, told, client.weights, batches), None
 
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
         """Of a mean of gradients of norm at most C."""
-        return RECORD_MOVES[self.relation] * self.objective.clip_norm / batch_sizes
+        return gradient_sensitivity(self.objective, self.relation, batch_sizes)
 
     def rounding(self, told: Told, client: Seen, batch: GradientSum) -> float:
         """Of a mean gradient at the server's weights."""

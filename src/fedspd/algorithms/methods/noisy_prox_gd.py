@@ -24,11 +24,11 @@ from fedspd.algorithms.card import A_TOTAL, Card
 from fedspd.algorithms.method import Made, Method, Public, Work
 from fedspd.algorithms.methods.dp_sgd import Seen
 from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.gradient import gradient_sensitivity, mean_gradient
 from fedspd.algorithms.parts.grids import scale_and
 from fedspd.algorithms.parts.momentum import ahead, moved, resting
 from fedspd.algorithms.parts.rules import Wishes, gradient_steps
 from fedspd.algorithms.parts.step_sizes import Constant, Schedule
-from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
 from fedspd.typing import Array, Batches, Query, Release, array_namespace
 
@@ -64,14 +64,11 @@ class NoisyProximalGradient:
 
     def query(self, told: Told, client: Seen, batches: Batches) -> tuple[Query, None]:
         """The gradient of the whole shard."""
-        weights = array_namespace(told.weights).zeros_like(client.weights) + told.weights
-        features, labels = batches.features[:, 0, ...], batches.labels[:, 0, ...]
-        gradient = self.objective.gradient(weights, features, labels, batches.divisors)
-        return Query(gradient.mean, gradient.clipped), None
+        return mean_gradient(self.objective, told, client.weights, batches), None
 
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
         """Of a mean of gradients of norm at most G."""
-        return RECORD_MOVES[self.relation] * self.objective.clip_norm / batch_sizes
+        return gradient_sensitivity(self.objective, self.relation, batch_sizes)
 
     def settle(self, told: Told, client: Seen, release: Release, kept: None) -> tuple[Seen, Array]:
         """The reply is the release."""

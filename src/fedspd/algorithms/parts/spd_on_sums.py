@@ -17,9 +17,9 @@ from math import inf
 from typing import Any
 
 from fedspd.algorithms.base import PrimalDual, Released, Told, length
+from fedspd.algorithms.parts.gradient import gradient_sensitivity, mean_gradient
 from fedspd.algorithms.parts.momentum import ahead
 from fedspd.privacy.rounding import GradientSum, gradient_rounding
-from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
 from fedspd.typing import Array, Batches, Query, Release, array_namespace
 
@@ -57,14 +57,11 @@ class SPDOnSums:
 
     def query(self, told: Told, client: Released, batches: Batches) -> tuple[Query, None]:
         """The mean of clipped record gradients; the dual does not enter."""
-        weights = array_namespace(told.weights).zeros_like(client.weights) + told.weights
-        features, labels = batches.features[:, 0, ...], batches.labels[:, 0, ...]
-        gradient = self.objective.gradient(weights, features, labels, batches.divisors)
-        return Query(gradient.mean, gradient.clipped), None
+        return mean_gradient(self.objective, told, client.weights, batches), None
 
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
         """Of a mean of gradients of norm at most G."""
-        return RECORD_MOVES[self.relation] * self.objective.clip_norm / batch_sizes
+        return gradient_sensitivity(self.objective, self.relation, batch_sizes)
 
     def rounding(self, told: Told, client: Released, batch: GradientSum) -> float:
         """Of a mean gradient at the server's weights."""

@@ -8,14 +8,14 @@ import numpy as np
 from fedspd.algorithms.methods.fedspd import FedSPD, averaged_noise
 from fedspd.algorithms.parts.spd_on_sums import SPDOnSums
 from fedspd.assemble.agreement import agree
-from fedspd.assemble.cohorts import cohorts_of, pooled_holdings
+from fedspd.assemble.cohorts import cohorts_of, pooled_holdings, told_trust
 from fedspd.assemble.deal import deal, measured_on
 from fedspd.assemble.encoding import schema_for
 from fedspd.assemble.settled import settle
 from fedspd.config import Config
 from fedspd.data import Cells, Holdings
 from fedspd.errors import InputError
-from fedspd.privacy import WITHOUT_REPLACEMENT, ProvedPlan, PublishedPlan, paper, plan_as_published
+from fedspd.privacy import WITHOUT_REPLACEMENT, ProvedPlan, paper, plan_as_published
 from fedspd.privacy.accounting import Accountant, FixedSize, calibrate
 from fedspd.target import Classes
 
@@ -57,7 +57,7 @@ def proposed_plan(config: Config, records: int) -> dict[str, Any]:
         "guarantee": plan.guarantee,
         "relation": plan.relation,
         "noise_multiplier": float(plan.noise_multipliers[0]),
-        **_told_trust(plan),
+        **told_trust(plan),
         "noise_on_the_average": noise,
         "papers_noise_on_the_average": papers,
         "times_less_noise": papers / noise,
@@ -96,22 +96,7 @@ def plan_of(config: Config, cells: Cells) -> dict[str, Any]:
         "guarantee": plan.guarantee,
         "relation": plan.relation,
         "noise_multiplier": float(np.max(getattr(plan, "noise_multipliers", getattr(plan, "noise_multiplier", 0.0)))),
-        **_told_trust(plan),
-    }
-
-
-def _told_trust(plan: ProvedPlan | PublishedPlan) -> dict[str, Any]:
-    """What the claim rests on where only sums are seen, and what holds without that."""
-    if not isinstance(plan, ProvedPlan) or plan.draws.sharing is None:
-        return {}
-    sharing = plan.draws.sharing
-    return {
-        "trust": "secure-sums",
-        "cohorts": len(plan.group),
-        "members": sharing.members,
-        "threshold": sharing.threshold,
-        "colluders": sharing.colluders,
-        "epsilon_alone": plan.epsilon_alone,
+        **told_trust(plan),
     }
 
 
