@@ -249,13 +249,13 @@ def test_every_test_and_every_planted_bug_that_the_documents_name_exists() -> No
         }
         assert not unknown, f"{page} names tests that do not exist: {sorted(unknown)}"
     planted = (ROOT / "tests" / "test_planted_bugs.py").read_text()
-    named = {bug for row in table("docs/privacy.md", "| Claim |") for bug in row[5].split("; ") if bug[0] != "–"}
+    named = {bug for row in table("docs/proofs/tests.md", "| Claim |") for bug in row[5].split("; ") if bug[0] != "–"}
     assert named == set(re.findall(r'^    "([^"]+)": \($', planted, re.MULTILINE))
 
 
 def test_every_setting_that_a_page_names_exists() -> None:
     known = {name for name, _, _ in describe()}
-    named = re.compile(rf"(?:`|--set |\")((?:{'|'.join(SECTIONS)})\.(?!png|md|query|settle|merge)[a-z_]+)")
+    named = re.compile(rf"(?:`|--set |\")((?:{'|'.join(SECTIONS)})\.(?!png|json|md|query|settle|merge)[a-z_]+)")
     for page, path in PAGES.items():
         unknown = set(named.findall(path.read_text())) - known - {"run.round"}  # a mistake on purpose
         assert not unknown, f"{page} names settings that do not exist: {sorted(unknown)}"

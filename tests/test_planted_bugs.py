@@ -29,22 +29,28 @@ from fedspd.algorithms.methods.private_admm import PrivateADMM
 from fedspd.algorithms.parts.network import Network
 from fedspd.algorithms.parts.step_sizes import Constant
 from fedspd.audit.replay import Shard, replay, unit_draws
+from fedspd.data import Category, Shards, Table, split
 from fedspd.engine import simulate, stream
 from fedspd.engine.draws import NOBODY, whole_shards
 from fedspd.engine.round import play
 from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling, plan_proved
 from fedspd.privacy.accounting import FixedSize, Gaussian, spent
 from fedspd.privacy.accounting.events import step_chances
+from fedspd.privacy.accounting.groups import at_one_client, at_several_clients
 from fedspd.privacy.mechanism import gaussian
+from fedspd.privacy.second_accountant import gaussian_group, second_epsilon
 from fedspd.problem import Objective, Softmax, SquaredHinge, Unregularized
 from fedspd.typing import Query, Release
 from tests.algorithms.test_exactness import balanced
 from tests.algorithms.test_ftrl import banded, differences
 from tests.algorithms.test_ftrl import method as ftrl
-from tests.algorithms.test_objective_noise import DeterminantForgotten, HalfTheSensitivity, OneShot, worst_loss
+from tests.algorithms.test_objective_noise import DeterminantForgotten, OneShot, worst_loss
 from tests.privacy.accounting.test_accounting_tight import two_pairs_apart
 from tests.support.algorithms.contract_methods import small_run, small_shards, whole_shard
+from tests.support.evaluation_twins import CHECKS as EVALUATION_CHECKS
+from tests.support.inference_twins import CHECKS as INFERENCE_CHECKS
 from tests.support.ledger.crashes import Order, kill_workers, prepare, violations
+from tests.support.persons import CutInTwo, SharesAfterTheSplit, SharesForgotten, person_shows
 from tests.support.planted_twins import (
     AbsoluteGoal,
     BatchSizeLost,
@@ -52,17 +58,20 @@ from tests.support.planted_twins import (
     DividedByTheSteps,
     FactorTwoLost,
     HalfTheGradient,
+    HalfTheSensitivity,
     LongSteps,
     LooksInEvenRounds,
     MedianCalledProved,
     RelaxedOnce,
     StepByRecords,
+    StretchedBeforeNoise,
     UnboundedRows,
     UnnoisedDual,
     UnnoisedIterate,
     UnnoisedMinimizer,
     UnnoisedStart,
 )
+from tests.support.statement_twins import CHECKS as STATEMENT_CHECKS
 
 COLUMNS, BATCH = 2, 20
 OBJECTIVE = Objective(Softmax(2), Unregularized(), sqrt(0.5))
@@ -275,8 +284,38 @@ def crash_leaves_a_debt(order: Order, debt: str) -> bool:
     return False
 
 
+def counted_twice(deal: Callable[..., Shards]) -> bool:
+    """Whether some person has records at two clients, and so a budget at each."""
+    person = np.repeat(np.arange(20), 5)
+    table = Table(
+        np.ones((100, 1)), person % 2, ("a",), ("no", "yes"), persons=Category(person, tuple("abcdefghijklmnopqrst"))
+    )
+    shards = deal(table, "iid", 4, np.random.default_rng(0), "person")
+    assert shards.order is not None
+    clients = np.repeat(np.arange(4), shards.rows)
+    return len(set(zip(clients.tolist(), person[shards.order].tolist(), strict=True))) > 20
+
+
+def group_is_undercharged(factor: float, clients: int) -> bool:
+    """Whether four records at so many clients, with distances of so many times one, cost more than is stated."""
+    one = spent({Gaussian(9.0): 4}, 1e-5).epsilon
+    bound = (at_one_client if clients == 1 else at_several_clients)(one, 1e-5, 4, gaussian=True)
+    stated = gaussian_group(one, 1e-5, factor)
+    assert bound is not None
+    return stated < 0.999 * bound.epsilon
+
+
+def accountants_contradict(claimed: Callable[[FixedSize, int, float], float]) -> bool:
+    """Whether the second accountant finds that more was spent than a first one says."""
+    event = FixedSize(2.0, 40, 20)
+    return second_epsilon({event: 30}, 1e-5).exceeds(claimed(event, 30, 1e-5))
+
+
 CHECKS: dict[str, tuple[Callable[[], bool], Callable[[], bool]]] = {
     # what was planted: (the check on the truth, the check on the bug); a check says whether it is red
+    **EVALUATION_CHECKS,
+    **INFERENCE_CHECKS,
+    **STATEMENT_CHECKS,
     "noise on the upload but the un-noised dual is kept": (
         lambda: worst_replay(method())[1],
         lambda: worst_replay(method(UnnoisedDual))[1],
@@ -296,6 +335,10 @@ CHECKS: dict[str, tuple[Callable[[], bool], Callable[[], bool]]] = {
     "the step depends on the client's records": (
         lambda: worst_replay(method())[0],
         lambda: worst_replay(method(StepByRecords))[0],
+    ),
+    "steps are stretched before noise is added": (
+        lambda: worst_replay(method())[0],
+        lambda: worst_replay(method(StretchedBeforeNoise))[0],
     ),
     "a record is drawn twice in a round": (
         lambda: worst_replay(method(local_steps=5))[0],
@@ -413,9 +456,37 @@ CHECKS: dict[str, tuple[Callable[[], bool], Callable[[], bool]]] = {
         lambda: falls_below_the_realized(lambda event, rounds, delta: spent({event: rounds}, delta).epsilon),
         lambda: falls_below_the_realized(two_pairs_apart),
     ),
+    "several records of one client are counted as if at several": (
+        lambda: group_is_undercharged(4.0, clients=1),
+        lambda: group_is_undercharged(2.0, clients=1),
+    ),
+    "records at several clients are counted once": (
+        lambda: group_is_undercharged(2.0, clients=4),
+        lambda: group_is_undercharged(1.0, clients=4),
+    ),
+    "a statement's epsilon is that of an accountant which is wrong": (
+        lambda: accountants_contradict(lambda event, rounds, delta: spent({event: rounds}, delta).epsilon),
+        lambda: accountants_contradict(lambda event, rounds, delta: spent({event: rounds - 2}, delta).epsilon),
+    ),
     "the ledger is written after the release": (
         lambda: crash_leaves_a_debt("charge, then release", "released without a row"),
         lambda: crash_leaves_a_debt("look, release, then charge", "released without a row"),
+    ),
+    "every row of a person weighs as much as a record": (
+        lambda: person_shows(method()),
+        lambda: person_shows(method(), SharesForgotten),
+    ),
+    "shares of a person are computed after the split into batches": (
+        lambda: person_shows(method()),
+        lambda: person_shows(method(), SharesAfterTheSplit),
+    ),
+    "a person is cut in two": (
+        lambda: person_shows(multi_step()),
+        lambda: person_shows(multi_step(), CutInTwo),
+    ),
+    "a person is dealt to two clients and counted at both": (
+        lambda: counted_twice(split),
+        lambda: counted_twice(lambda table, *how: split(replace(table, persons=None), *how[:3])),
     ),
     "the budget is checked after the release": (
         lambda: crash_leaves_a_debt("charge, then release", "released beyond the budget"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -35,10 +36,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_carries_data_presets_and_licenses_and_no_tests(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    sources = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py")}
+    sources = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src/fedspd").rglob("*.py")}
     assets = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src/fedspd/report/assets").iterdir()}
     boxed = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src/fedspd/data/boxed").glob("*.*")}
     assert names >= sources | assets | boxed | {"fedspd/data/adult.xz", "fedspd/config/presets/published.toml"}
+    kernels = [name for name in names if name.endswith(".so")]
+    assert len(kernels) == (shutil.which("cc") is not None), "compiled where there is a compiler"
+    assert ("none-any" in wheel.name) == (not kernels), "and then for this platform"
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert any(name.endswith("ATTRIBUTION.md") for name in names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"fedspd"}

@@ -2,7 +2,7 @@
 only."""
 
 from collections.abc import Callable
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, get_args
 
 import numpy as np
 
@@ -31,6 +31,14 @@ class Array(Protocol):
 State = TypeVar("State")
 Law = Literal["gaussian", "laplace"]
 """Of noise: normals, or density falling with the L2 norm of a whole matrix, for pure privacy."""
+
+
+Unit = Literal["record", "person", "client"]
+"""What is protected: one row, all that a client has of a person, or all that it has."""
+UNITS: tuple[str, ...] = get_args(Unit)
+
+EVALUATION, INFERENCE, SELECTION = "evaluation", "inference", "selection"
+"""What ledgers call the releases that come after a run: counts, sums for a Newton step, scores of several models."""
 
 
 class Query(NamedTuple):
@@ -86,6 +94,17 @@ class Batches(NamedTuple):
     features: Array  # (clients, local steps, batch size, columns)
     labels: Array  # (clients, local steps, batch size)
     divisors: Array  # (clients,): what a batch's sum of gradients is divided by, the nominal batch size
+    shares: Any = None  # (clients, local steps, batch size): 1 / rows of the row's person; None: every row is one
+
+    def steps(self, some: slice) -> "Batches":
+        """Those of some local steps."""
+        shares = None if self.shares is None else self.shares[:, some, ...]
+        return Batches(self.features[:, some, ...], self.labels[:, some, ...], self.divisors, shares)
+
+    def step(self, number: int) -> tuple[Array, Array, Array, Any]:
+        """Features, labels, divisors and shares of one local step, as `Objective.gradient` takes them."""
+        shares = None if self.shares is None else self.shares[:, number, ...]
+        return self.features[:, number, ...], self.labels[:, number, ...], self.divisors, shares
 
 
 def array_namespace(array: Any) -> Any:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedspd.algorithms import METHODS as REGISTRY
 from fedspd.algorithms.parts.spd_on_sums import SPDOnSums
-from fedspd.audit.replay import Shard, hides_state, only, releases, replay, stirred
+from fedspd.audit.replay import Shard, hides_state, releases, replay, stirred
 from fedspd.engine import simulate
 from fedspd.engine.round import play
 from fedspd.privacy import plan_proved
@@ -53,7 +53,7 @@ def one_round(name: str, setting: Setting | None = None) -> tuple[Any, Any, Any]
     told = algorithm.broadcast(inputs.server, 1)
     step, draws = next(releases(algorithm, inputs.draws))
     client, noise = stirred(algorithm, inputs.client, draws)
-    query, kept = algorithm.query(told, client, only(inputs.batches, step))
+    query, kept = algorithm.query(told, client, inputs.batches.steps(step))
     client, _ = algorithm.settle(told, client, MECHANISMS[algorithm.law](query, 0.1, noise), kept)
     return inputs.client, kept, client
 

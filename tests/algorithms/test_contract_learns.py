@@ -6,12 +6,13 @@ from math import inf
 import numpy as np
 import pytest
 
-from fedspd.engine import optimum, simulate
-from fedspd.engine.diagnostics import objectives
+from fedspd.engine import simulate
+from fedspd.engine.measuring.diagnostics import objectives
 from fedspd.privacy import WITHOUT_REPLACEMENT, plan_as_published
 from fedspd.problem import L1, Objective, Regularizer, Softmax, SquaredL2
 from tests.algorithms.test_fedspd_published import small_problem
 from tests.support.algorithms.contract_methods import METHODS, Setting, small_run
+from tests.support.optima import known_optimum
 
 SMOOTH, SPARSE, ROUNDS_TO_CONVERGE = SquaredL2(0.01), L1(0.03), 250
 CONVERGENCE: dict[str, tuple[Regularizer, float, float]] = {
@@ -35,7 +36,7 @@ def gap_at_the_end(name: str, regularizer: Regularizer, gamma: float, penalty: f
     objective = Objective(Softmax(2), regularizer, inf)
     algorithm = METHODS[name](Setting(objective, gamma=gamma, penalty=penalty, clients=5, grows=False))
     run = replace(small_run(algorithm, plan, ROUNDS_TO_CONVERGE), objective_every=ROUNDS_TO_CONVERGE)
-    best = optimum(run)
+    best = known_optimum(run)
     at_zero, least = objectives(objective, run.shards, np.stack([0 * best, best]))
     assert at_zero - least > 0.1, "the start must not be the optimum already"
     assert np.any(np.abs(best) < 1e-12) == (regularizer is SPARSE), "l1 must matter where it is used"

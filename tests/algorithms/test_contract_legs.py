@@ -34,7 +34,8 @@ class Inputs(NamedTuple):
         rng = np.random.default_rng(seed)
         shape = (3, COLUMNS, algorithm.objective.loss.outputs)
         features = rng.standard_normal((3, algorithm.local_steps, 5, COLUMNS))
-        batches = Batches(features, rng.integers(0, 2, features.shape[:3]), np.array([5.0, 6.0, 8.0]))
+        labels, shares = rng.integers(0, 2, features.shape[:3]), 1 / rng.integers(1, 4, features.shape[:3])
+        batches = Batches(features, labels, np.array([5.0, 6.0, 8.0]), shares)
         server, client, replies = algorithm.start(np.zeros(shape))
         client = mapped(lambda array: anywhere(rng, array), client)
         server = mapped(lambda array: 0.5 * anywhere(rng, array), server)
@@ -133,10 +134,9 @@ def test_rows_of_zeros_that_fill_up_a_batch_change_nothing_but_the_clipped_share
 ) -> None:
     algorithm = METHODS[name](Setting(local_steps=2))
     inputs = Inputs.random(algorithm, seed)
-    features, labels, divisors = inputs.batches
-    filled = Batches(
-        np.concatenate([features, np.zeros_like(features)], axis=2), np.concatenate([labels, labels], axis=2), divisors
-    )
+    features, labels, divisors, shares = inputs.batches
+    twice = (np.concatenate([part, part], axis=2) for part in (labels, shares))
+    filled = Batches(np.concatenate([features, np.zeros_like(features)], axis=2), next(twice), divisors, next(twice))
     short, long = legs(algorithm, inputs, round), legs(algorithm, inputs._replace(batches=filled), round)
     for one, two in zip(short.queries, long.queries, strict=True):
         assert_close(one.value, two.value, name)

@@ -33,6 +33,7 @@ from fedspd.problem import (
 from fedspd.typing import Argmin
 from tests.algorithms.test_fedspd import bounded, random_shard
 from tests.support.algorithms.contract_methods import CONSENSUS, LOSSES, METHODS, PROVED, Setting
+from tests.support.planted_twins import HalfTheSensitivity
 
 COLUMNS, MULTIPLIER = 3, 1.0
 PERTURBED = [name for name in METHODS if isinstance(METHODS[name](Setting()), PerturbsObjective)]
@@ -204,14 +205,6 @@ class DeterminantForgotten(OneShot):
 
     def jacobian(self, batch_sizes: Any) -> float:
         return 0.0
-
-
-@dataclass(frozen=True)
-class HalfTheSensitivity(OneShot):
-    """The bound of adding a record, claimed for replacing it."""
-
-    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
-        return OneShot.sensitivity(self, round, batch_sizes) / 2
 
 
 @dataclass(frozen=True)

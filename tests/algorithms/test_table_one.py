@@ -22,14 +22,15 @@ from fedspd.algorithms.methods.ps_admm import PSADMM
 from fedspd.algorithms.parts.network import Network
 from fedspd.algorithms.parts.step_sizes import Constant, Geometric, SquareRoot
 from fedspd.data import Shards, Table, assign
-from fedspd.engine import Simulation, optimum, simulate
-from fedspd.engine.diagnostics import objectives
+from fedspd.engine import Simulation, simulate
 from fedspd.engine.draws import NOBODY
+from fedspd.engine.measuring.diagnostics import objectives
 from fedspd.engine.numpy_engine import Draws, GivenDraws, draw_round
 from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, PublishedPlan
 from fedspd.problem import L1, LEFT, FlippedLabels, Objective, Softmax, SquaredL2
 from tests.support.algorithms import plain_table_one as plain
 from tests.support.algorithms.plain_table_one import Participation, Records, Round
+from tests.support.optima import known_optimum
 
 SIZES, COLUMNS, ROUNDS = (9, 14, 30, 21, 26, 12), 4, 8
 CLIENTS, SHAPE = len(SIZES), (COLUMNS, 2)
@@ -191,7 +192,7 @@ REACHES: dict[str, tuple[Any, dict[str, Any]]] = {
 def gaps(run: Simulation, drawn: GivenDraws | None = None) -> np.ndarray:
     """Objective above scikit-learn's optimum after every round."""
     objective = replace(run.algorithm.objective, loss=Softmax(2))
-    best = optimum(replace(run, algorithm=DPSGD(objective, Constant(1.0))))
+    best = known_optimum(replace(run, algorithm=DPSGD(objective, Constant(1.0))))
     models = simulate(replace(run, objective_every=0, lagrangian=False), drawn=drawn).models
     at_zero, least, *values = objectives(objective, run.shards, np.stack([0 * best, best, *models]))
     assert at_zero - least > 1, "the start must not be the optimum already"

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 import fedspd
-from fedspd.assemble import encoding, prepare_experiment
-from fedspd.assemble.encoding import encoded, noise_per_coordinate
+from fedspd.assemble import prepare_experiment
 from fedspd.assemble.expected import expected_of
+from fedspd.assemble.records import encoding
+from fedspd.assemble.records.encoding import encoded, noise_per_coordinate
 from fedspd.config import Config, load
 from fedspd.data import SOURCES, Cells, Numeric, Schema, encode
 from fedspd.errors import InputError

@@ -84,7 +84,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "no column": (TABLE, {"schema": SCHEMA, "client": "hospital"}, "must have the declared column 'state', got age"),
     "two clients": (FRAME, {"schema": replace(SCHEMA, client="ward"), "client": "hospital"}, "'ward', got 'hospital'"),
     "another class": (FRAME.assign(state="dead"), {"schema": SCHEMA, "client": "hospital"}, "row 0.*got something"),
-    "a schema of a preset": ("proved", {"schema": SCHEMA}, "belong to a data frame, got them with something else"),
+    "a schema of a preset": ("proved", {"schema": SCHEMA}, "belong to a data frame, got one with something else"),
 }  # fmt: skip
 
 

@@ -208,9 +208,10 @@ def test_a_file_that_is_cut_off_is_refused(arrays: dict[str, Any], tmp_path: Pat
             load_model(tmp_path)
 
 
-def test_weights_that_are_not_finite_are_refused(arrays: dict[str, Any], tmp_path: Path) -> None:
-    astray = arrays | {"weights": np.full_like(arrays["weights"], np.nan)}
-    with pytest.raises(InputError, match="must be finite"):
+@pytest.mark.parametrize("weight", [np.nan, np.inf, -1e13, 1e300])
+def test_weights_of_a_run_that_diverged_are_refused(arrays: dict[str, Any], tmp_path: Path, weight: float) -> None:
+    astray = arrays | {"weights": np.full_like(arrays["weights"], weight)}
+    with pytest.raises(InputError, match=r"must be finite, and at most 1e\+12 long .* its run diverged"):
         load_model(stored(tmp_path, astray))
 
 

@@ -10,7 +10,7 @@ import pytest
 from fedspd import InputError, config, run
 from fedspd.algorithms import Moments, choose_levels
 from fedspd.assemble import Experiment, prepare_experiment
-from fedspd.assemble.scaling import Memory, memory
+from fedspd.assemble.records.scaling import Memory, memory
 from fedspd.data import AdultSettings, declare, finish, read_adult
 from fedspd.privacy.sensitivity import moment_sums
 from fedspd.typing import Query, Release
@@ -80,9 +80,9 @@ def test_planting_a_scaling_that_skips_the_noise_is_seen(monkeypatch: pytest.Mon
     settings = config.load("proved", SMALL | {"run.rounds": 5})
     frozen = Release(np.full((10, 86), 1000.0))
 
-    def leaking(self: Moments, features: np.ndarray, offsets: np.ndarray) -> Query:
+    def leaking(self: Moments, features: np.ndarray, offsets: np.ndarray, shares: None) -> Query:
         leak.append(features.mean(axis=0))
-        return query(self, features, offsets)
+        return query(self, features, offsets, shares)
 
     leak: list[np.ndarray] = []
     query, scaling = Moments.query, Moments.scaling

@@ -1,6 +1,7 @@
 """Trust in secure sums: cohorts share their noise, both numbers are told, what no proof covers is refused."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import cached_property
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ import numpy as np
 import pytest
 
 from fedspd import InputError, config, run
+from fedspd.algorithms.parts.moves import WEIGHTS
 from fedspd.algorithms.parts.spd_on_sums import SPDOnSums
 from fedspd.assemble import prepare_experiment
 from fedspd.engine import simulate
 from fedspd.engine.numpy_engine import Draws, draw_round
+from fedspd.privacy import ProvedPlan
 from fedspd.privacy.accounting import Gaussian, SharedGaussian, alone, spent
 from fedspd.privacy.ledger import Ledger, create_ledger
 from fedspd.privacy.ledger.report import show
@@ -46,17 +49,36 @@ def test_the_noise_of_a_sum_is_that_of_all_members_of_whom_the_claim_counts_the_
     np.testing.assert_allclose(plan.moments_scale(2.0), moments.noise_multiplier * sqrt(100 / 67) * 2)
 
 
-def test_both_numbers_compose_all_releases_moments_included() -> None:
-    plan = one_cohort(10).plan
+class OfOneUpload(ProvedPlan):
+    """The second number is that of a single upload, which is nobody's guarantee."""
+
+    @cached_property
+    def epsilon_alone(self) -> float | None:
+        return spent([(alone(self.groups[0].event), 1)], self.delta).epsilon
+
+
+class OfAllUploads(ProvedPlan):
+    """The second number leaves out the moments."""
+
+    @cached_property
+    def epsilon_alone(self) -> float | None:
+        return spent([(alone(self.groups[0].event), 10)], self.delta).epsilon
+
+
+@pytest.mark.parametrize(("kind", "red"), [(ProvedPlan, False), (OfOneUpload, True), (OfAllUploads, True)])
+def test_both_numbers_compose_all_releases_moments_included(kind: type[ProvedPlan], red: bool) -> None:
+    right = one_cohort(10).plan
+    plan = kind(**{key.name: getattr(right, key.name) for key in fields(right)})
     event, moments = plan.groups[0].event, plan.groups[0].moments
     assert isinstance(event, SharedGaussian)
+    assert moments is not None
     together = [(Gaussian(event.noise_multiplier), 10), (Gaussian(moments.noise_multiplier), 1)]
     assert 0.999 < spent(together, 1e-5).epsilon <= 1.0
     own = [
         (Gaussian(z / sqrt(67)), count) for z, count in ((event.noise_multiplier, 10), (moments.noise_multiplier, 1))
     ]
-    np.testing.assert_allclose(plan.epsilon_alone, spent(own, 1e-5).epsilon, rtol=1e-9)
-    assert plan.epsilon_alone > spent([(alone(event), 1)], 1e-5).epsilon  # not of one upload only
+    assert ((plan.epsilon_alone or 0) < spent(own, 1e-5).epsilon * (1 - 1e-9)) is red
+    assert (plan.epsilon_alone or 0) <= spent(own, 1e-5).epsilon * (1 + 1e-9)
 
 
 def test_an_owner_caps_what_is_lost_if_everybody_else_colludes() -> None:
@@ -83,7 +105,7 @@ def test_the_statement_says_what_it_rests_on_and_what_holds_without_it() -> None
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"algorithm.local_steps": 2}, "one local step"),
     ({"algorithm.start": "own"}, "one local step"),
-    ({"algorithm.batch_size": 10}, "whole shard"),
+    ({"algorithm.batch_size": 2714}, "on average, 2713.42"),
     ({"algorithm.name": "dp-admm", "run.participants": 12}, "got dp-admm"),
     ({"problem.counts": "clients"}, "count every record the same"),
     ({"run.participants": 5}, "whole cohorts"),
@@ -95,7 +117,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"partition.clients": 13, "run.participants": 13, "privacy.cohorts": 3, "privacy.threshold": 5},
         "smallest cohort, 4",
     ),
-    ({"run.absence": 0.1, "run.engine": "jax"}, "NumPy engine"),
     ({"privacy.trust": "each-upload", "privacy.cohorts": 3}, "privacy.trust = secure-sums"),
     ({"privacy.trust": "each-upload", "run.absence": 0.5}, "privacy.trust = secure-sums"),
     ({"run.min_participants": 2}, "privacy.trust = each-upload"),
@@ -154,33 +175,38 @@ def test_without_noise_the_l1_optimum_of_heterogeneous_cohorts_is_reached() -> N
     assert from_optimal(made, found) < 1e-10
 
 
-def test_a_cohort_that_never_answered_is_left_out_of_the_mean() -> None:
-    algorithm: SPDOnSums = small_and_strong().simulation.algorithm
-    zeros = np.zeros((3, 4, 2))
-    server, _, replies = algorithm.start(zeros)
-    first = np.stack([np.full((4, 2), 6.0), np.ones((4, 2))])[None]
-    server = algorithm.merge(server, None, first, replies[:1], np.ones(1))  # pyright: ignore[reportArgumentType]
-    np.testing.assert_array_equal(algorithm.model(server), 6.0)
-    second = np.stack([np.full((4, 2), 2.0), np.ones((4, 2))])[None]
-    server = algorithm.merge(server, None, second, replies[1:2], np.ones(1))  # pyright: ignore[reportArgumentType]
-    np.testing.assert_array_equal(algorithm.model(server), 4.0)
-
-
 class DeadAtZero(SPDOnSums):
     """A cohort that never answered counts as one whose weights are zero."""
 
     def merge(self, server: Any, told: Any, replies: Any, previous: Any, present: Any) -> Any:
-        right = super().merge(server, told, replies, previous, present)
-        return np.stack([right[0] * right[2] / 3, server[0], right[2]])
+        right = np.array(super().merge(server, told, replies, previous, present))
+        right[WEIGHTS] *= right[-1] / 3
+        return right
+
+
+def means_of_those_who_answered(algorithm: SPDOnSums) -> list[np.ndarray]:
+    """The model after one of three cohorts has replied 6, and after another has replied 2."""
+    server, _, previous = algorithm.start(np.zeros((3, 4, 2)))
+    models = []
+    for number, reply in enumerate((6.0, 2.0)):
+        replies = np.stack([np.full((4, 2), reply), np.ones((4, 2))])[None]
+        told = algorithm.broadcast(server, 1)
+        server = algorithm.merge(server, told, replies, previous[number : number + 1], np.ones(1))
+        models.append(np.asarray(algorithm.model(server)))
+    return models
+
+
+def test_a_cohort_that_never_answered_is_left_out_of_the_mean() -> None:
+    first, second = means_of_those_who_answered(small_and_strong().simulation.algorithm)
+    np.testing.assert_array_equal(first, 6.0)
+    np.testing.assert_array_equal(second, 4.0)
 
 
 def test_planted_a_cohort_that_never_answered_and_counts_as_zero_is_found_out() -> None:
     true: SPDOnSums = small_and_strong().simulation.algorithm
-    twin = DeadAtZero(true.objective, true.penalty, true.inverse_step)
-    server, _, replies = twin.start(np.zeros((3, 4, 2)))
-    first = np.stack([np.full((4, 2), 6.0), np.ones((4, 2))])[None]
-    merged = twin.merge(server, None, first, replies[:1], np.ones(1))
-    assert not np.allclose(twin.model(merged), 6.0)
+    first, second = means_of_those_who_answered(DeadAtZero(true.objective, true.penalty, true.inverse_step))
+    assert not np.allclose(first, 6.0)
+    assert not np.allclose(second, 4.0)
 
 
 @pytest.mark.parametrize("prox_at_members", [False, True])
@@ -213,6 +239,20 @@ def test_a_cohort_below_its_threshold_changes_nothing_and_stays_charged() -> Non
     some = simulate(experiment(run__absence=0.3, privacy__threshold=3, privacy__colluders=0).simulation)
     moved = np.linalg.norm(np.diff(some.models, axis=0), axis=(1, 2)) > 0
     assert 0 < moved.sum() < 5
+
+
+@pytest.mark.parametrize("absence", [0.4, 0.999])
+def test_rounds_that_nobody_is_heard_in_leave_the_lagrangian_where_it_was(absence: float) -> None:
+    """They crashed at the end of a run, where the last rounds were such."""
+    made = experiment(
+        run__absence=absence, privacy__threshold=3, privacy__colluders=0, run__seed=0, metrics__lagrangian=True,
+        data__name="breast-cancer",
+    )  # fmt: skip
+    outcome = simulate(made.simulation)
+    still = outcome.history["noise_scale"] == 0
+    assert still[-1]
+    assert not np.diff(outcome.history["alfv"])[still[1:]].any()
+    assert np.isfinite(outcome.history["alfv"]).all()
 
 
 def test_what_arrived_stands_for_the_whole_cohort_and_carries_the_noise_of_those_who_came() -> None:

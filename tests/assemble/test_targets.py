@@ -26,10 +26,10 @@ from fedspd.assemble.run import execute
 from fedspd.audit.replay import attack
 from fedspd.config import Config, load
 from fedspd.data import SOURCES, Cells, Numeric, Schema, Source, Table
-from fedspd.engine.measures import explained, measures_on
+from fedspd.engine.measuring.measures import explained, measures_on
 from fedspd.problem import Huber, LeastSquares, Poisson
 from fedspd.report.figures import run_charts
-from fedspd.report.terminal import summary_table
+from fedspd.report.of_runs.terminal import summary_table
 from fedspd.results import from_dict, to_json
 from fedspd.target import Count, Number
 from tests.support.small_runs import asked_for
@@ -198,7 +198,8 @@ def test_where_rounds_are_left_open_there_are_enough_for_steps_that_do_not_overs
         experiment = prepare_experiment(settings(data, **open_rounds))
         algorithm = experiment.simulation.algorithm
         assert 20 <= experiment.simulation.rounds <= 500
-        assert algorithm.broadcast(np.zeros((4, 1)), 1).inverse_step + algorithm.penalty >= 4.0  # rows are 2 long
+        told = algorithm.broadcast(algorithm.start(np.zeros((1, 4, 1)))[0], 1)
+        assert told.inverse_step + algorithm.penalty >= 4.0  # rows are 2 long
 
 
 def test_a_model_that_is_not_finite_and_labels_that_are_all_the_same_have_no_measure() -> None:

@@ -9,7 +9,7 @@ import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
-from fedspd.cli.data import register
+from fedspd.cli.commands.data import register
 from fedspd.data.schema import parse_schema
 from fedspd.errors import InputError
 

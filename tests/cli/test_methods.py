@@ -12,9 +12,9 @@ from rich.console import Console
 
 import fedspd
 from fedspd.algorithms import METHODS, Card, Printed, label
-from fedspd.cli.methods import claims_grid, updates_grid
+from fedspd.cli.commands.methods import claims_grid, updates_grid
 from fedspd.report import Grid, grid_terminal, run_figure, summary_table
-from fedspd.report.runs import runs_page
+from fedspd.report.of_runs.runs import runs_page
 from tests.support.command import Finished, run_all
 from tests.support.small_runs import small_run
 from tests.test_docs import table

@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from fedspd.cli.plan import register
+from fedspd.cli.commands.plan import register
 from fedspd.data import read_schema
 from fedspd.errors import InputError
 
@@ -94,7 +94,7 @@ def test_a_data_set_is_planned_as_it_would_be_run() -> None:
     ("arguments", "words"),
     [
         ((*SITES, "--write-schema", "x.toml"), "needs columns to encode, got none; add --schema or --data"),
-        ((*SITES, "--client", "ward"), "--target and --client are of a table, got them without --data"),
+        ((*SITES, "--client", "ward"), "--target, --client and --person are of a table, got one without --data"),
         (("--data", "adult", "--records", "5"), "got --records beside it; leave it out"),
         (("--clients", "5"), "a plan needs --clients and --records, or --data"),
     ],

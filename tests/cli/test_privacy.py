@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from fedspd.cli.commands.privacy import register
 from fedspd.cli.events import SamplingKind, event_of
-from fedspd.cli.privacy import register
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import FixedSize, Gaussian
 from fedspd.privacy.ledger import Budget, Ledger, verify

@@ -39,7 +39,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "run help": ("run", "--help"),
     "settings": ("settings",),
 }  # fmt: skip
-FILES = {"config.toml", "history.csv", "summary.json", "model.npz", "environment.json", "run.png"}
+FILES = {"statement.json", "config.toml", "history.csv", "summary.json", "model.npz", "environment.json", "run.png"}
 SUMMARY = {
     "algorithm", "guarantee", "epsilon", "delta", "epsilon_per_round", "rounds", "clients", "participants",
     "test_accuracy", "objective", "alfv", "wall_seconds", "seed",

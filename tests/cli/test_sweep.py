@@ -182,7 +182,8 @@ def test_a_process_killed_in_the_middle_loses_no_finished_run_and_the_same_call_
     before, code, _ = stopped(tmp_path, signal.SIGKILL)
     assert code == -signal.SIGKILL
     assert 0 < len(before) < 30
-    assert {path.name for path in (tmp_path / "study").iterdir()} == {"sweep.toml", "rows.jsonl"}
+    left = {path.name for path in (tmp_path / "study").iterdir()}
+    assert left == {"sweep.toml", "rows.jsonl", "unfinished.json"}
     again = run_script(tmp_path, *LONG, "--out", "study", "--json")
     assert (again.code, again.err) == (0, "")
     told = json.loads(again.out)
@@ -199,4 +200,4 @@ def test_a_process_killed_in_the_middle_loses_no_finished_run_and_the_same_call_
 def test_an_interrupt_from_the_keyboard_says_how_to_go_on(tmp_path: Path) -> None:
     before, code, err = stopped(tmp_path, signal.SIGINT)
     assert 0 < len(before) < 30
-    assert (code, err) == (130, "fedspd: stopped; the same command goes on from here.\n")
+    assert (code, err) == (130, "fedspd: stopped; `fedspd resume study` goes on from here.\n")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fedspd.data.boxed import MISSING, NAMES, Boxed, Columns, read_boxed
-from fedspd.data.columns import Categorical, Numeric
+from fedspd.data.features.columns import Categorical, Numeric
 from fedspd.data.schema import Schema, read_schema
 from fedspd.errors import InputError
 from fedspd.target import Classes, Count, Number
@@ -93,8 +93,7 @@ def test_numbers_are_float64_and_all_else_is_text(name: str) -> None:
 def test_the_schema_declares_every_column_but_those_that_name_a_client_or_a_person(name: str) -> None:
     schema = SCHEMAS[name]
     declared = {*(column.name for column in schema.inputs), schema.target.column}
-    named = {schema.client} if schema.client else set()
-    assert set(TABLES[name].train) == declared | named | ({"person"} if name == "visits" else set())
+    assert set(TABLES[name].train) == declared | {*schema.naming}
     assert isinstance(schema.target, TARGETS[name])
     assert not schema.unconfirmed
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedspd.data import Categorical, Numeric, Schema, parse_schema
-from fedspd.data.columns import Column, Product
-from fedspd.data.tabular import encode, unit
+from fedspd.data.features.columns import Column, Product
+from fedspd.data.tabular import encode, on_ranges
 from fedspd.errors import InputError
 from fedspd.target import Classes
 
@@ -50,7 +50,7 @@ def test_the_functions_of_a_spline_can_draw_any_straight_line() -> None:
 def test_an_ordinal_column_is_one_number_at_equal_distances() -> None:
     school = Categorical("school", ("none", "some", "all"), ordinal=True)
     schema = Schema((school,), TARGET)
-    features = unit(encode({"school": np.array([0, 1, 2, -1])}, schema), schema)
+    features = on_ranges(encode({"school": np.array([0, 1, 2, -1])}, schema), schema)
     assert features.tolist() == [[-1], [0], [1], [0]], "an entry that is no level stands in the middle"
     assert schema.numeric.tolist() == [True]
 
@@ -65,7 +65,7 @@ def test_a_product_has_every_pair_of_features_on_their_public_ranges() -> None:
     age, sex = Numeric("age", 0, 10, missing=5), Categorical("sex", ("F", "M"))
     schema = Schema((age, sex), TARGET, (Product(age, sex),))
     assert schema.columns == ("age", "sex=F", "sex=M", "age × sex=F", "age × sex=M")
-    features = unit(encode({"age": np.array([10.0, 2.5]), "sex": np.array([1, 0])}, schema), schema)
+    features = on_ranges(encode({"age": np.array([10.0, 2.5]), "sex": np.array([1, 0])}, schema), schema)
     assert features.tolist() == [[1, 0, 1, 0, 1], [-0.5, 1, 0, -0.5, 0]]
     assert schema.categorical == 1
 
@@ -110,7 +110,7 @@ def test_whatever_records_hold_numbers_keep_to_their_range_and_blocks_add_up_to_
         )
         for column in schema.inputs
     }
-    features, place = unit(encode(cells, schema), schema), 0
+    features, place = on_ranges(encode(cells, schema), schema), 0
     assert np.isfinite(features).all()
     for part in schema.parts:
         block = features[:, place : place + len(part.features)]

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedspd.data import Categorical, Numeric, Schema, parse_schema
-from fedspd.data.columns import Column, Product
-from fedspd.data.encoding import encoding_for, fineness
+from fedspd.data.features.columns import Column, Product
+from fedspd.data.features.encoding import encoding_for, fineness
 from fedspd.data.schema import schema_text, text_schema
-from fedspd.data.tabular import encode, unit
+from fedspd.data.tabular import encode, on_ranges
 from fedspd.errors import InputError
 from fedspd.target import Classes, Count
 
@@ -99,7 +99,7 @@ def test_whatever_is_chosen_numbers_keep_to_their_range_and_blocks_add_up_to_at_
     schema = encoding_for(Schema((AGE, GAIN, PAIN, WARD), TARGET), noise, MANY)
     codes = {name: data.draw(st.lists(st.integers(-1, most), min_size=4, max_size=4)) for name, most in LEVELS.items()}
     cells = {"age": np.array(numbers), "gain": np.array(numbers)} | {name: np.array(one) for name, one in codes.items()}
-    features, place = unit(encode(cells, schema), schema), 0
+    features, place = on_ranges(encode(cells, schema), schema), 0
     for part in schema.parts:
         block = features[:, place : place + len(part.features)]
         place += len(part.features)

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from fedspd.data import AdultSettings, clip_rows, prepare, read_adult
 from fedspd.data.adult import Columns
-from fedspd.data.scaling import min_max, moments, z_score
+from fedspd.data.features.scaling import min_max, moments, z_score
 from fedspd.errors import InputError
 from tests.support.tables import known
 

@@ -20,7 +20,7 @@ from fedspd.data import (
     read_schema,
     schema_text,
 )
-from fedspd.data.columns import Product
+from fedspd.data.features.columns import Product
 from fedspd.data.files.cells import MISSING
 from fedspd.errors import InputError
 from fedspd.target import Classes, Count, Number

@@ -167,6 +167,18 @@ def test_every_refusal_of_a_site_is_in_the_table_with_its_words_and_no_other() -
     assert not missing, f"{PAGE}: not in the table of refusals"
 
 
+def test_what_is_left_where_masks_fail_is_said_of_shared_noise_by_itself() -> None:
+    """Every upload that has all of its noise keeps epsilon; a share of it keeps the second number only."""
+    alone, shared = '`privacy.trust = "each-upload"`', '`privacy.trust = "secure-sums"`'
+    rows = described(f"| | masks alone, {alone} | noise shared, {shared} |")
+    _, (_, beyond, less), (_, _, forged) = rows
+    assert "ε and δ hold all the same" in beyond
+    for cell in (less, forged):
+        assert cell.startswith("**ε does not hold")
+        assert "ε alone" in cell
+    assert PAGE.read_text(encoding="utf-8").count("hold all the same") == 1
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_a_page_for_one_role_fits_on_one_printed_page(role: str) -> None:
     assert len(ROLES[role].read_text().splitlines()) <= LINES

@@ -10,7 +10,7 @@ from fedspd.data import read_table
 from fedspd.deploy.protocol.messages import VERSION, Ask, Enter, Hello, Refused, Reply
 from fedspd.deploy.site import respond
 from fedspd.deploy.site.client import Client
-from fedspd.deploy.site.records import Records
+from fedspd.deploy.site.computing.records import Records
 from tests.deploy.test_statistics import Residuals
 from tests.support.deploy.sites import NO_PRIVACY, Federation, ask, federation, measure, play
 
@@ -73,7 +73,7 @@ class Breaks(Client):
     """Fails where the records are at hand, with a text that holds them."""
 
     def play(self, request: Ask) -> Reply:
-        table = self._table()
+        table = self.records.table(self.site.path("data"), self.schema)
         raise ValueError(f"cannot fit {SECRET}: {AGE}, {table.features[0].tolist()}")
 
 

@@ -6,15 +6,21 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from shutil import copyfile
+from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
 import tomli_w
 
 from fedspd import run as simulated_run
+from fedspd.deploy.protocol.identity import read_identity
 from fedspd.deploy.setup.keys import write_certificates
-from fedspd.deploy.site.store import Store
+from fedspd.deploy.site.store import Store, Stored
+from fedspd.results.statement import schema
 from tests.deploy.test_equal import PENALTY, STEP, deployed, simulated
 from tests.support.deploy import evil
 from tests.support.deploy.live import Live, change, fedspd, live
@@ -85,8 +91,51 @@ def test_a_run_leaves_the_folder_of_a_simulation_and_a_report_can_be_made_of_it(
     fedspd("report", str(run), "--out", str(tmp_path / "report.html"))
     assert "site-1" in fedspd("deploy", "report", str(two.file))
     assert "(1, 1e-05)-differential privacy, proved" in two.log()
+    _require_filed(two, run)
     two.require_books("server")
     assert f"the run in {two.folder / 'server'} is complete" in fedspd("deploy", "server", str(two.file), code=2)
+
+
+def test_sites_measure_the_model_that_they_trained_and_are_charged_for_it_once(two: Live) -> None:
+    values = {"run.rounds": 4, "privacy.epsilon": 2.0}
+    change(two.file, values)
+    two.file.write_text(f"{two.file.read_text()}\n[evaluation]\nheld_out = 0.2\n\n[measure]\nsubgroup = 'sex'\n")
+    for home in two.homes:
+        change(home / "site.toml", {"policy.held_out": 0.2})
+    two.server()
+    two.sites()
+    assert two.await_end(120) == 0, two.log()
+    assert "held-out records at 2 sites: accuracy " in two.log()
+    two.require_books("server")
+    run = two.folder / "server" / "run"
+    assert [two.charges(place) for place in (0, 1)] == [6, 6], "moments, four rounds, counts"
+    found = json.loads(fedspd("evaluate", str(run), "--subgroup", "sex", "--json"))
+    assert found["charged"]
+    assert found["records"] == sum(site["records"] // 5 for site in two.results()["sites"])
+    accuracy = next(one for one in found["measures"] if one["name"] == "accuracy" and one["group"] is None)
+    assert accuracy["low"] - 0.02 <= two.results()["test_accuracy"] <= accuracy["high"] + 0.02, "of other records"
+    assert (run / "evaluation.png").stat().st_size > 1000
+    statement = json.loads((run / "statement.json").read_text())
+    jsonschema.validate(statement, schema())
+    assert statement["evaluation"]["charged"]
+    assert "charged to each site's ledger" in statement["evaluation"]["told"]
+    for command in (["evaluate", str(run), "--again"], ["infer", str(run)]):
+        assert "are at its sites, which measure a model once" in fedspd(*command, code=2).replace("\n", " ")
+    assert [two.charges(place) for place in (0, 1)] == [6, 6]
+    assert (two.homes[0] / "ledger.db.key").stat().st_mode & 0o077 == 0
+
+
+def _require_filed(made: Live, run: Path) -> None:
+    """A site adds its ledger to the run's statement, signs it, and finds its numbers again."""
+    jsonschema.validate(json.loads((run / "statement.json").read_text()), schema())
+    ledger, key = (str(made.homes[0] / name) for name in ("ledger.db", "site.key"))
+    fedspd("statement", str(run), "--ledger", ledger, "--sign", key)
+    filed = json.loads((run / "statement.json").read_text())
+    jsonschema.validate(filed, schema())
+    assert filed["run"]["kind"] == "sites"
+    assert filed["budget"]["client"] == "site-1"
+    assert "Agrees: " in fedspd("ledger", "verify", ledger, "--against", str(run / "statement.json"))
+    assert "signed it" in fedspd("statement", str(run), "--verify", read_identity(Path(key)).public.line)
 
 
 def test_a_stormy_run_ends_within_noise_of_a_calm_one(tmp_path: Path, calm: list[float]) -> None:
@@ -216,12 +265,33 @@ def test_a_killed_site_is_let_in_again_by_itself_and_one_that_is_ended_at_once(t
     assert time.monotonic() - begin < 40
 
 
-def test_a_masked_run_survives_a_site_that_is_killed_in_it(tmp_path: Path) -> None:
-    with live(tmp_path, 4, "--aggregation", "secure") as made:
-        change(made.file, {"run.rounds": 6, "federation.round_seconds": 6.0})
+@contextmanager
+def masked(folder: Path, sites: int, until: int, **changes: Any) -> Iterator[Live]:
+    """A masked run that has come to some round; where its sites share noise, their owners allow it."""
+    with live(folder, sites, "--aggregation", "secure") as made:
+        change(
+            made.file, {"federation.round_seconds": 10.0} | {key.replace("__", "."): changes[key] for key in changes}
+        )
+        if "privacy__trust" in changes:
+            fedspd("deploy", "members", str(made.file), "--write")
+            for home in made.homes:
+                change(home / "site.toml", {"budget.epsilon_alone": 5.0})
+                copyfile(made.folder / "members.toml", home / "members.toml")
         made.server()
         made.sites()
-        made.await_round(1, 90)
+        made.await_round(until, 120)
+        yield made
+
+
+def replies(made: Live, place: int) -> list[Stored]:
+    """What a site has kept of its releases in the run."""
+    with Store(made.homes[place] / "store.db") as store:
+        found = [store.reply(made.results()["run"], number) for number in range(1, made.charges(place) + 1)]
+    return [reply for reply in found if reply is not None]
+
+
+def test_a_masked_run_survives_a_site_that_is_killed_in_it(tmp_path: Path) -> None:
+    with masked(tmp_path, 4, 1, run__rounds=6, federation__round_seconds=6.0) as made:
         made.kill("site-3site.toml")
         made.site(3)
         assert made.await_end(180) == 0, made.log()
@@ -232,11 +302,7 @@ def test_a_masked_run_survives_a_site_that_is_killed_in_it(tmp_path: Path) -> No
 
 
 def test_a_masked_run_whose_server_is_killed_goes_on_with_uploads_that_were_never_masked_before(tmp_path: Path) -> None:
-    with live(tmp_path, 4, "--aggregation", "secure") as made:
-        change(made.file, {"run.rounds": 8, "federation.round_seconds": 10.0})
-        made.server()
-        made.sites()
-        made.await_round(2, 90)
+    with masked(tmp_path, 4, 2, run__rounds=8) as made:
         made.kill("server")
         made.server(name="again")
         assert made.await_end(180, "again") == 0, made.log("again")
@@ -245,21 +311,12 @@ def test_a_masked_run_whose_server_is_killed_goes_on_with_uploads_that_were_neve
         assert 6 <= results["rounds"] <= 8, "an attempt that was cut off may have cost a round of the plan"
         for place in range(4):
             assert results["rounds"] <= made.charges(place) - 1 <= 8
-            with Store(made.homes[place] / "store.db") as store:
-                replies = [store.reply(results["run"], number) for number in range(1, made.charges(place) + 1)]
-            uploads = [reply.upload for reply in replies if reply is not None]
+            uploads = [reply.upload for reply in replies(made, place)]
             assert len(uploads) == len(set(uploads)) >= results["rounds"] + 1
 
 
 def test_sites_that_share_noise_go_on_after_a_site_and_the_server_were_killed(tmp_path: Path) -> None:
-    with live(tmp_path, 5, "--aggregation", "secure") as made:
-        trusted = {"run.rounds": 12, "federation.round_seconds": 10.0, "privacy.trust": "secure-sums"}
-        change(made.file, trusted)
-        for home in made.homes:
-            change(home / "site.toml", {"budget.epsilon_alone": 5.0})
-        made.server()
-        made.sites()
-        made.await_round(2, 120)
+    with masked(tmp_path, 5, 2, run__rounds=12, privacy__trust="secure-sums") as made:
         made.kill("site-2site.toml")
         made.site(2)
         made.await_round(4, 120)
@@ -273,9 +330,24 @@ def test_sites_that_share_noise_go_on_after_a_site_and_the_server_were_killed(tm
         assert results["test_accuracy"] > 0.8
         for place in range(5):
             assert 1 < made.charges(place) <= 13
-            with Store(made.homes[place] / "store.db") as store:
-                replies = [store.reply(results["run"], number) for number in range(1, made.charges(place) + 1)]
-            assert all(reply is None or reply.upload == b"" for reply in replies), "nothing of a part is kept"
+            assert all(reply.upload == b"" for reply in replies(made, place)), "nothing of a part is kept"
+
+
+def test_a_cohort_whose_sites_are_killed_does_not_keep_the_others(tmp_path: Path) -> None:
+    """Six sites in two cohorts, dealt by a hash of names: one of the second is left, and no sum of it can be."""
+    numbers: dict[str, Any] = {"federation__threshold": 3, "federation__colluders": 0, "federation__quorum": 3}
+    shared: dict[str, Any] = {"privacy__trust": "secure-sums", "privacy__cohorts": 2}
+    with masked(tmp_path, 6, 2, run__rounds=6, federation__round_seconds=5.0, **numbers, **shared) as made:
+        for place in (0, 3):
+            made.kill(f"site-{place}site.toml")
+        assert made.await_end(240) == 0, made.log()
+        results = made.results()
+        assert (results["cohorts"], results["members"], results["rounds"]) == (2, 3, 6)
+        answered = [site["answered"] for site in results["sites"]]
+        assert [answered[place] for place in (1, 2, 4)] == [6, 6, 6], made.log()
+        (times,) = {answered[place] for place in (0, 3, 5)}
+        assert 2 <= times < 6, "all of a cohort, or nobody"
+        assert results["test_accuracy"] > 0.78
 
 
 def test_a_person_confirms_a_run_once_and_the_server_waits_visibly(two: Live) -> None:

@@ -8,11 +8,13 @@ import pytest
 
 from fedspd.algorithms.parts.spd_on_sums import SPDOnSums
 from fedspd.assemble import agree
-from fedspd.data import Shards, Table, finish, read_table
+from fedspd.assemble.cohorts import cohorts_of
+from fedspd.data import Holdings, Shards, Table, finish, read_table
 from fedspd.deploy.masks.fixed_point import decode, encode
 from fedspd.deploy.protocol.sums import moments_of, moments_part, round_part
 from fedspd.deploy.site import client as client_module
 from fedspd.engine import Simulation, simulate, stream
+from fedspd.engine.batches import draw_records
 from fedspd.engine.numpy_engine import Draws
 from fedspd.typing import Release
 from tests.deploy.masks.test_secure import silent_at
@@ -26,6 +28,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "fedspd": STEP | {"algorithm__penalty": 4.0},
     "fedspd with an l1 norm and momentum": STEP
     | {"algorithm__penalty": 4.0, "algorithm__momentum": 0.5, "problem__regularizer": "l1", "problem__strength": 0.05},
+    "fedspd with batches": STEP | {"algorithm__penalty": 4.0, "algorithm__batch_size": 30},
+    "fedspd with batches of any length": STEP
+    | {"algorithm__penalty": 4.0, "algorithm__batch_size": 30, "algorithm__sampling": "poisson"},
+    "noisy-prox-gd with momentum": STEP
+    | {"algorithm__name": "noisy-prox-gd", "algorithm__momentum": 0.5, "problem__strength": 0.01},
+    "dp-sgd with batches": STEP | {"algorithm__name": "dp-sgd", "algorithm__batch_size": 40},
     "dp-sgd": STEP | {"algorithm__name": "dp-sgd", "problem__regularizer": "l1", "problem__strength": 0.05},
 }
 
@@ -44,17 +52,26 @@ def simulated(made: Federation) -> np.ndarray:
     rows = np.concatenate([table.features for table in tables])
     features = finish(rows, np.zeros(width), np.ones(width), config.data.bias, norm)
     labels = np.concatenate([table.labels for table in tables])
-    shards = Shards(features, labels, np.array([0, len(labels)]), None, "records")
-    agreed = agree(config, shards.holdings, features.shape[1], schema.target)
+    shards, sizes = Shards(features, labels, np.array([0, len(labels)]), None, "records"), list(map(len, tables))
+    agreed = agree(config, Holdings(np.array(sizes), "records"), features.shape[1], schema.target)
+    cohorts, batch_size = cohorts_of(config), config.algorithm.work.batch_size
+    assert cohorts is not None
+    members = cohorts.behind(Holdings(np.array(sizes)), 0.0, batch_size)
     test = Table(features, labels, (*schema.columns, "bias"), schema.target.classes)
     simulation = Simulation(
-        shards, test, agreed.algorithm, agreed.plan, None, 1, agreed.rounds, config.seed, lagrangian=False
-    )
+        shards, test, agreed.algorithm, agreed.plan, batch_size, 1, agreed.rounds, config.seed, lagrangian=False,
+        members=members,
+    )  # fmt: skip
 
     def drawn(round: int, chosen: np.ndarray) -> Draws:
-        """All records, and the noise of all sites as one of the same law."""
+        """What every site draws for itself, and the noise of all as one of the same law."""
         normals = [stream(3, "noise", round, place).standard_normal(simulation.matrix) for place in range(SITES)]
-        return Draws(np.arange(len(labels))[None, None], np.sum(normals, axis=0)[None] / np.sqrt(SITES))
+        found = []
+        for place, size in enumerate(sizes):
+            own = batch_size and int(members.drawn[0][place])
+            drawn = draw_records(stream(3, "records", round, place), np.array([size]), agreed.plan.sampling, own, 1)
+            found.append(sum(sizes[:place]) + drawn[0, 0])
+        return Draws(np.concatenate(found)[None, None], np.sum(normals, axis=0)[None] / np.sqrt(SITES))
 
     return simulate(simulation, drawn=drawn).weights
 

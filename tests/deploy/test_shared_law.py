@@ -12,8 +12,9 @@ from scipy import stats
 
 from fedspd.deploy.protocol import sums
 from fedspd.deploy.protocol.sums import round_part
-from fedspd.deploy.site import parts
+from fedspd.deploy.site.computing import parts
 from fedspd.engine import release as door
+from fedspd.errors import InputError
 from fedspd.privacy import SharedNoise
 from fedspd.privacy.discrete import MemberNoise, member_noise
 from tests.deploy.masks.test_secure import silent_at
@@ -141,3 +142,26 @@ def test_every_member_of_a_sum_has_the_same_grid_range_and_noise(tmp_path: Path)
         agreed = terms.agreed(made.schema)
         found.add((round_part(terms, agreed, 6), sums.moments_part(terms, agreed, made.schema)))
     assert len(found) == 1
+
+
+def coarse(share: SharedNoise, multiplier: float, sensitivity: float, dimension: int) -> MemberNoise:
+    """Noise of a step and a half, where sums of it are no Gaussian's."""
+    right = member_noise(share, multiplier, sensitivity, dimension)
+    return replace(right, grid=right.scale / 1.5)
+
+
+def test_planted_a_grid_on_which_noise_is_not_as_good_as_a_gaussian_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = sharing(tmp_path)
+    made.terms().agreed(made.schema)
+    monkeypatch.setattr(sums, "member_noise", coarse)
+    with pytest.raises(InputError, match=r"may differ from a Gaussian by 1e-12 in all releases .*, got \d.*e-0"):
+        made.terms().agreed(made.schema)
+
+
+def test_a_run_with_so_many_coordinates_that_gaps_add_up_is_refused() -> None:
+    one = sums.Part(MemberNoise(grid=1.0, sensitivity=1.0, scale=16.0, alone=1.0), reach=1.0, size=10**9)
+    sums.check_gap([(one, 10**12)], HONEST)
+    with pytest.raises(InputError, match="plan fewer rounds"):
+        sums.check_gap([(one, 10**12), (one, 10**13)], HONEST)

@@ -95,6 +95,15 @@ def test_a_site_keeps_nothing_of_what_it_released(
     assert keeps_something(made) is red
 
 
+def test_secrets_of_an_attempt_that_a_site_never_heard_the_end_of_are_erased_with_the_run(tmp_path: Path) -> None:
+    made = sharing(tmp_path, run__rounds=1)
+    made.grid.handlers[made.node(1)] = silent_at("train.confirm")
+    made.serve()
+    with made.store(1) as store:
+        rows = store._connection.execute("SELECT masked, secrets FROM attempts").fetchall()
+    assert rows == [(1, b"")]
+
+
 @pytest.mark.parametrize("stage", ["train.mask", "train.unmask"])
 def test_a_resumed_round_has_fresh_noise_and_is_charged_again(
     stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -192,7 +201,7 @@ def test_a_cap_on_the_second_number_is_kept_to_where_the_grid_counts(tmp_path: P
     most: dict[str, Any] = {"privacy__epsilon_alone": 40.0, "privacy__epsilon": 20.0}
     terms = made.terms(**most)
     plan = terms.agreed(made.schema).plan
-    planned = agree(terms.config, terms.summed, 6, made.schema.target).plan
+    planned = agree(terms.config, terms.holdings, 6, made.schema.target).plan
     assert 39.0 < plan.epsilon_alone <= 40.0
     assert plan.noise_multipliers[0] == pytest.approx(1.01 * planned.noise_multipliers[0]), "there was no room"
 
@@ -233,6 +242,26 @@ def test_members_whose_noise_differs_mask_with_nobody_in_common(what: str, tmp_p
         other = replace(terms, config=changed(terms.config, OTHERS[what]))
     assert other.common != terms.common
     assert Scope(other, 1, "one").context != Scope(terms, 1, "one").context
+
+
+def test_programs_of_different_versions_mask_with_nobody_in_common(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Noise follows from the terms by a program's rules: a server that lets versions meet must not mix their noise."""
+    made = sharing(tmp_path)
+    terms = [made.enter(place) for place in range(SITES)]
+    published = {place: made.tell(place, messages.Exchange(terms[place].digest, 1, "one")) for place in range(4)}
+    with monkeypatch.context() as patch:
+        patch.setattr("fedspd.deploy.protocol.terms.__version__", "0.0.9", raising=False)
+        published[4] = made.tell(4, messages.Exchange(terms[4].digest, 1, "one"))
+    others = {place: answer for place, answer in published.items() if place}
+    keys = {place: answer.keys for place, answer in others.items()}
+    signatures = {place: answer.signature for place, answer in others.items()}
+    refused = made.tell(0, messages.Deal(terms[0].digest, 1, "one", keys, signatures))
+    assert isinstance(refused, messages.Refused)
+    assert refused.reason == "the round keys of site-4 are not signed by its key."
+    fine = {place: key for place, key in keys.items() if place != 4}
+    assert isinstance(made.tell(0, messages.Deal(terms[0].digest, 1, "one", fine, signatures)), messages.Dealt)
 
 
 def test_a_bad_site_is_left_out_and_the_others_go_on(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from fedspd.algorithms.base import at_weights
 from fedspd.data import Shards, Table, finish, read_table
 from fedspd.deploy.protocol.messages import Ask
 from fedspd.deploy.protocol.terms import Terms, columns_of
-from fedspd.deploy.site.local import _drawn, _gradient_sum, measure, moments_scale, round_scale
+from fedspd.deploy.site.computing.local import _drawn, _gradient_sum, measure, moments_scale, round_scale
 from fedspd.deploy.site.memory import from_bytes
 from fedspd.engine.batches import gather_batches
 from fedspd.privacy.accounting.events import relative_distances
@@ -67,7 +67,7 @@ class Residuals:
         """One reply: fedspd keeps what it released, dp-sgd sends it."""
         columns = len(self.made.schema.columns)
         weights = 0.1 * np.random.default_rng(round).standard_normal(self.matrix)
-        ask = Ask(self.terms.digest, round, 0, weights, np.zeros(columns), np.ones(columns))
+        ask = Ask(self.terms.digest, round, 0, weights, np.zeros(columns), np.ones(columns), 1.0)
         state = self.state()
         reply = self.made.tell(0, ask)
         released = reply.upload if self.terms.config.algorithm.name == "dp-sgd" else self.state().weights[0]
@@ -122,10 +122,10 @@ def test_what_rounding_may_do_is_covered_at_every_local_step(batches: dict[str, 
     algorithm: Any = agreed.algorithm
     draws, columns = agreed.plan.draws, len(made.schema.columns)
     weights = np.full((columns_of(made.schema, terms.config), 2), 1e3)
-    ask = Ask(terms.digest, 1, 0, weights, np.zeros(columns), np.ones(columns))
-    _, state, _ = algorithm.start(np.zeros((1, *weights.shape)))
+    ask = Ask(terms.digest, 1, 0, weights, np.zeros(columns), np.ones(columns), 1.0)
+    server, state, _ = algorithm.start(np.zeros((1, *weights.shape)))
     batch = _gradient_sum(terms, agreed, weights.shape[0], float(terms.batch(agreed)[0]))
-    rounding = algorithm.rounding(algorithm.broadcast(weights, 1), state, batch)
+    rounding = algorithm.rounding(algorithm.broadcast(at_weights(server, weights), 1), state, batch)
     charged = round_scale(terms, agreed, ask, state) / agreed.plan.noise_multipliers[terms.place]
     first = float(algorithm.sensitivity(1, terms.batch(agreed))[0])
     far = relative_distances(draws.local_steps, draws.contraction)

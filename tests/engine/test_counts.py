@@ -14,13 +14,14 @@ from fedspd.algorithms.methods.fedavg import FedAvg
 from fedspd.algorithms.methods.fedspd import FedSPD
 from fedspd.algorithms.parts.step_sizes import Constant
 from fedspd.data import Shards
-from fedspd.engine import Simulation, optimum, simulate
-from fedspd.engine.diagnostics import Lagrangian, local_objectives, objectives
+from fedspd.engine import Simulation, simulate
 from fedspd.engine.draws import whole_shards
+from fedspd.engine.measuring.diagnostics import Lagrangian, local_objectives, objectives
 from fedspd.engine.numpy_engine import draw_round
 from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling, plan_proved
 from fedspd.problem import L1, Objective, Softmax
 from tests.engine.test_whole_shards import COLUMNS, gathered, whole, without_noise
+from tests.support.optima import known_optimum
 
 CLIENTS = 9
 Counts = Literal["clients", "records"]
@@ -111,20 +112,20 @@ def test_where_records_count_the_optimum_is_scikit_learns_on_all_records_togethe
         max_iter=10**4, random_state=0,
     )  # fmt: skip
     pooled.fit(shards.features, shards.labels)
-    best = optimum(run)
+    best = known_optimum(run)
     np.testing.assert_allclose(best[:, 1] - best[:, 0], pooled.coef_[0], rtol=1e-4)  # to the solvers' tolerance
     halves = np.stack([-pooled.coef_[0] / 2, pooled.coef_[0] / 2], axis=1)
     reached, least = objectives(run.algorithm.objective, run.shards, np.stack([best, halves]))
     assert reached == pytest.approx(least, rel=1e-8)
     assert np.abs(best).max() > 0.5, "the optimum must not be zero, which all problems share"
-    by_clients = optimum(free("clients", strength=0.002))
+    by_clients = known_optimum(free("clients", strength=0.002))
     assert np.abs(best - by_clients).max() > 1e-2, "the two problems must differ for this to mean anything"
 
 
 @pytest.mark.parametrize("counts", ["clients", "records"])
 def test_the_optimum_is_the_least_of_the_objective(counts: Counts) -> None:
     run = free(counts, strength=0.002)
-    best = optimum(run)
+    best = known_optimum(run)
     rng = np.random.default_rng(3)
     near = best + 0.05 * rng.standard_normal((200, *best.shape))
     values = objectives(run.algorithm.objective, run.shards, np.concatenate([best[None], near]))
@@ -138,7 +139,7 @@ def test_without_noise_clients_that_count_by_records_agree_on_the_pooled_optimum
     algorithm = replace(run.algorithm, penalty=0.05, inverse_step=0.4)
     run = replace(run, plan=silent, algorithm=algorithm, rounds=1500, objective_every=1500)
     outcome = simulate(run, drawn=lambda *turn: without_noise(draw_round(run, *turn)))
-    least = objectives(run.algorithm.objective, run.shards, optimum(run)[None])[0]
+    least = objectives(run.algorithm.objective, run.shards, known_optimum(run)[None])[0]
     assert outcome.history.last("objective") - least < 1e-4 * least
 
 
@@ -180,8 +181,8 @@ def test_replacing_a_record_moves_the_query_of_its_client_by_no_more_than_the_se
     everyone = np.arange(CLIENTS)
     records = whole_shards(np.random.default_rng(0), run.shards.sizes, 1)
     for name, method in METHODS.items():
-        _, clients, _ = method.start(np.zeros((CLIENTS, COLUMNS, 2)))
-        told = method.broadcast(np.zeros((COLUMNS, 2)), 1)
+        server, clients, _ = method.start(np.zeros((CLIENTS, COLUMNS, 2)))
+        told = method.broadcast(server, 1)
         bound = method.sensitivity(1, run.batch_sizes(everyone)) * np.ones(CLIENTS)
         queries = []
         for sign in (1.0, -1.0):

@@ -9,11 +9,12 @@ import pytest
 from fedspd import config
 from fedspd.algorithms.parts.step_sizes import Constant
 from fedspd.assemble import prepare_experiment
-from fedspd.engine import Simulation, convergence, optimum, simulate
-from fedspd.engine.diagnostics import local_objectives, objectives
+from fedspd.engine import Simulation, convergence, simulate
+from fedspd.engine.measuring.diagnostics import local_objectives, objectives
 from fedspd.privacy import WITHOUT_REPLACEMENT, PublishedPlan
 from fedspd.problem import L1, LeastSquares, Objective, Softmax, SquaredHinge
 from tests.algorithms.test_fedspd_published import published, simulation, small_problem
+from tests.support.optima import known_optimum
 
 
 def test_the_same_seed_gives_bit_identical_runs_and_another_seed_does_not() -> None:
@@ -45,8 +46,8 @@ def test_the_incremental_lagrangian_equals_its_definition(loss: Softmax | LeastS
 
 def test_evaluating_local_losses_in_small_blocks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = simulate(simulation(WITHOUT_REPLACEMENT, 2, 5)).history
-    monkeypatch.setattr("fedspd.engine.diagnostics.PENDING", 1)
-    monkeypatch.setattr("fedspd.engine.diagnostics.BLOCK", 7)
+    monkeypatch.setattr("fedspd.engine.measuring.diagnostics.PENDING", 1)
+    monkeypatch.setattr("fedspd.engine.measuring.diagnostics.BLOCK", 7)
     pieces = simulate(simulation(WITHOUT_REPLACEMENT, 2, 5)).history
     for column in ("alfv", "objective", "test_accuracy"):
         np.testing.assert_allclose(whole[column], pieces[column], atol=1e-12)
@@ -102,7 +103,7 @@ def full_batch(rounds: int, rho: float, gamma: float) -> Simulation:
 def test_without_noise_full_batches_and_full_participation_reach_the_optimum_of_the_l1_problem() -> None:
     run = full_batch(rounds=3000, rho=0.1, gamma=2.0)
     outcome = simulate(run)
-    best = optimum(run)
+    best = known_optimum(run)
     least = objectives(run.algorithm.objective, run.shards, best[None])[0]
     assert 0 <= outcome.history.last("objective") - least + 1e-6 <= 1e-4
     assert outcome.history["objective"][0] - least > 0.05, "the start must not be the optimum already"
@@ -128,7 +129,7 @@ def test_on_adult_the_method_without_noise_comes_within_1e_4_of_scikit_learns_ob
     )  # fmt: skip
     run = experiment.simulation
     outcome = simulate(run)
-    least = objectives(run.algorithm.objective, run.shards, optimum(run)[None])[0]
+    least = objectives(run.algorithm.objective, run.shards, known_optimum(run)[None])[0]
     assert abs(outcome.history.last("objective") - least) <= 1e-4
 
 

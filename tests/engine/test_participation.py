@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,11 +16,11 @@ from fedspd.algorithms.parts.step_sizes import Constant
 from fedspd.algorithms.parts.topology import make_topology
 from fedspd.data import Table, assign
 from fedspd.engine import Simulation, simulate
-from fedspd.engine.participation import is_free, plan_rounds
+from fedspd.engine.participation import Course, free_rounds, plan_course, plan_rounds, sensitivities
 from fedspd.engine.spending import Spending
 from fedspd.errors import InputError
 from fedspd.privacy import WHOLE_SHARD, plan_as_published, plan_proved
-from fedspd.privacy.accounting import spent
+from fedspd.privacy.accounting import Gaussian, spent
 from fedspd.problem import Objective, Softmax, Unregularized
 from tests.algorithms.test_fedspd_published import small_problem
 from tests.support.algorithms.contract_methods import METHODS, Setting, small_run, whole_shard
@@ -160,8 +160,50 @@ def test_a_free_round_follows_the_last_one_that_budgets_allow_and_then_the_run_e
 
 def test_methods_that_look_at_records_in_every_round_have_no_free_one() -> None:
     for name, make in METHODS.items():
-        simulation = replace(recycled(2, 2), algorithm=make(Setting(clients=5)))
-        assert [is_free(simulation, round) for round in (1, 2, 3, 4)] == [False, name == "DP-RADMM"] * 2
+        simulation = replace(recycled(4, 2), algorithm=make(Setting(clients=5)))
+        assert free_rounds(simulation).tolist() == [False, name == "DP-RADMM"] * 2
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_bounds_of_many_rounds_at_once_are_those_of_one_after_the_other(name: str) -> None:
+    algorithm, rounds = METHODS[name](Setting(clients=5)), np.arange(1, 8)
+    sizes = np.random.default_rng(0).uniform(1, 9, (7, 3))
+    apart = [
+        np.broadcast_to(algorithm.sensitivity(int(round), own), 3) for round, own in zip(rounds, sizes, strict=True)
+    ]
+    np.testing.assert_allclose(sensitivities(algorithm, rounds, sizes), apart, rtol=1e-14)
+
+
+class Stepwise:
+    """A formula of one round, which an array would mislead."""
+
+    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
+        return np.max(round) / batch_sizes
+
+
+def test_a_formula_that_means_something_else_by_arrays_is_asked_round_by_round() -> None:
+    found = sensitivities(cast(Any, Stepwise()), np.array([1, 2, 3]), np.array([1.0, 2.0]))
+    assert found.tolist() == [[1.0, 0.5], [2.0, 1.0], [3.0, 1.5]]
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_a_course_that_is_planned_at_once_is_that_of_round_after_round(same: bool) -> None:
+    simulation = replace(recycled(6, 7), same_participants=same, participants=3, min_participants=2)
+    apart, together = (Spending(simulation.plan, 5, None, every_round=False) for _ in range(2))
+    expected, found = Course(tuple(plan_rounds(simulation, apart))), plan_course(simulation, together)
+    assert plan_course(simulation, together) is found, "and it is shared"
+    for one, other in zip(expected.turns, found.turns, strict=True):
+        assert one.chosen.tolist() == other.chosen.tolist()
+        assert (one.round, one.clients_with_budget, one.free) == (other.round, other.clients_with_budget, other.free)
+    assert (together.participations == 2 * apart.participations).all(), "two runs of it were counted"
+    assert (together.last == apart.last).all()
+
+
+def test_a_course_ends_where_budgets_do() -> None:
+    simulation = recycled(20, 3)
+    spending = Spending(simulation.plan, 5, None, every_round=False)
+    assert len(plan_course(simulation, spending).turns) == 6
+    assert spending.participations.tolist() == [3] * 5
 
 
 def test_a_method_of_all_clients_stops_where_one_of_them_has_no_budget_left() -> None:
@@ -173,3 +215,29 @@ def test_a_method_of_all_clients_stops_where_one_of_them_has_no_budget_left() ->
     algorithm = replace(METHODS["DP-RADMM"](Setting(clients=5)), network=ring)
     outcome = simulate(recycled(9, 5, algorithm=algorithm, min_participants=5), gate=Closing())
     assert len(outcome.models) == 2
+
+
+def test_who_takes_part_is_drawn_from_public_numbers_alone() -> None:
+    """No release is made before all rounds are planned, and other records of the same number change nothing."""
+    simulation = many(clients=20, participants=3, rounds=30)
+    table = replace(simulation.tested, features=5.0 * simulation.tested.features, labels=1 - simulation.tested.labels)
+    other = replace(simulation, shards=assign(table, np.arange(20), 20))
+    assert [one.tolist() for one in chosen(simulation)] == [one.tolist() for one in chosen(other)]
+
+
+def test_a_server_that_stops_by_looking_at_losses_makes_what_was_spent_no_bound() -> None:
+    """It ends a run of Gaussian rounds once the loss is above epsilon of the rounds so far (docs/proofs/budgets.md)."""
+    multiplier, rounds, delta, runs = 3.0, 20, 0.01, 100_000
+    said = np.array([spent({Gaussian(multiplier): count}, delta).epsilon for count in range(1, rounds + 1)])
+    draws = np.random.default_rng(0).standard_normal((runs, rounds))
+    losses = np.cumsum(draws / multiplier + 0.5 / multiplier**2, axis=1)
+
+    def excess(end: np.ndarray) -> tuple[float, float]:
+        beyond = np.maximum(-np.expm1(said[end] - losses[np.arange(runs), end]), 0.0)
+        return float(beyond.mean()), float(beyond.std() / np.sqrt(runs))
+
+    above = losses > said
+    looking, error = excess(np.where(above.any(axis=1), above.argmax(axis=1), rounds - 1))
+    assert looking - 5.0 * error > 2.0 * delta
+    fixed, error = excess(np.full(runs, 9))
+    assert abs(fixed - delta) < 5.0 * error

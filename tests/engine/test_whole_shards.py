@@ -17,7 +17,7 @@ from fedspd.data import Table, assign
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.batches import gather_batches
 from fedspd.engine.draws import NOBODY
-from fedspd.engine.numpy_engine import ALIKE, PART, Draws, alike, draw_round
+from fedspd.engine.numpy_engine import ALIKE, PART, Draws, alike, draw_round, whole_parts
 from fedspd.engine.participation import choose
 from fedspd.engine.spending import Spending
 from fedspd.privacy import POISSON, WHOLE_SHARD, RecordSampling, plan_proved
@@ -136,3 +136,41 @@ def test_a_round_in_which_nobody_drew_a_record_is_a_round_of_noise() -> None:
     assert len(outcome.models) == 40
     assert np.isfinite(outcome.models).all()
     assert np.all(np.diff(outcome.history["round"]) == 1), "an empty round takes place too"
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), count=st.integers(1, 40))
+def test_every_participant_is_in_one_part_whether_it_is_copied_or_not(data: st.DataObject, count: int) -> None:
+    chosen = np.array(sorted(data.draw(st.sets(st.integers(0, 60), min_size=count, max_size=count))))
+    sizes = np.array(data.draw(st.lists(st.sampled_from([1, 700, 5000]), min_size=count, max_size=count)))
+    parts = whole_parts(chosen, sizes, 81)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(count))
+    for part in parts:
+        assert len(np.unique(sizes[part])) == 1 or sizes[part].min() >= ALIKE * sizes[part].max()
+
+
+def test_whole_shards_of_neighbors_of_one_size_are_not_copied() -> None:
+    simulation = whole(6, 6, 1)
+    shards = replace(simulation.shards, offsets=np.array([0, 5, 10, 15, len(simulation.shards.labels)]))
+    three, records = np.arange(3), np.broadcast_to(np.arange(5), (3, 1, 5))
+    found = gather_batches(shards, three, records, np.full(3, 5.0))
+    assert np.shares_memory(found.features, shards.features)
+    with pytest.raises(ValueError, match="read-only"):
+        np.asarray(found.features)[0] = 0.0
+    other = gather_batches(shards, three, records[..., ::-1], np.full(3, 5.0))
+    assert not np.shares_memory(other.features, shards.features), "in another order they are"
+    for one, two in zip(found, other, strict=True):
+        if one is not None:
+            np.testing.assert_array_equal(np.asarray(one), np.asarray(two)[:, :, ::-1] if len(two.shape) > 1 else two)
+    fewer = gather_batches(shards, three, records[..., :4], np.full(3, 5.0))
+    assert not np.shares_memory(fewer.features, shards.features)
+
+
+def test_a_run_is_the_same_whether_its_shards_are_copied_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = whole(12, 12, 1)
+    shards = replace(simulation.shards, offsets=np.append(20 * np.arange(12), len(simulation.shards.labels)))
+    plan = plan_proved(2.0, 1e-5, RecordSampling(WHOLE_SHARD), np.asarray(shards.sizes), 6)
+    simulation = replace(simulation, shards=shards, plan=plan)
+    expected = simulate(simulation).models
+    monkeypatch.setattr(import_module("fedspd.engine.numpy_engine"), "LARGE", 1)
+    np.testing.assert_allclose(simulate(simulation).models, expected, rtol=1e-12, atol=1e-14)

@@ -209,3 +209,19 @@ def test_a_schema_may_be_a_file(tmp_path: Any) -> None:
     draft = replace(schema, unconfirmed=("age",))
     with pytest.raises(InputError, match="got ones read from the records for age"):
         classifier(bounds=None, schema=draft).fit(TABLE, LABELS, groups=CLIENTS)
+
+
+def test_persons_are_protected_with_all_of_their_records() -> None:
+    rng = np.random.default_rng(0)
+    persons = np.repeat(np.arange(200), rng.integers(1, 5, 200))
+    X = rng.uniform(-1, 1, (len(persons), 3))  # noqa: N806
+    y, hospital = np.where(X[:, 0] > 0, "yes", "no"), np.where(persons % 2, "north", "south")
+    model = FedSPDClassifier(epsilon=3.0, delta=1e-5, bounds=(-1, 1), classes=["no", "yes"], random_state=0)
+    model.fit(X, y, groups=hospital, persons=persons)
+    assert model.run_.summary.records == 200
+    assert model.privacy_.protects == "all records of one person at a client"
+    assert "how many persons each client holds" in model.privacy_.statement
+    with pytest.raises(InputError, match="persons must name"):
+        model.fit(X, y, groups=hospital, persons=persons[:5])
+    with pytest.raises(InputError, match=r"settings must leave privacy\.unit to its own parameter"):
+        model.set_params(settings={"privacy.unit": "person"}).fit(X, y, groups=hospital)

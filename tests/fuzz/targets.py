@@ -4,10 +4,14 @@ Anything else that a target raises is a finding. `scripts/fuzz.py` searches for 
 committed corpus and what a short search by hypothesis adds to it.
 """
 
+import hashlib
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -20,14 +24,39 @@ from fedspd.deploy.protocol import wire
 from fedspd.deploy.protocol.messages import REPLIES, REQUESTS
 from fedspd.errors import InputError
 from fedspd.privacy.ledger import Ledger, verify
-from fedspd.report import privacy_statement
-from fedspd.report.folders import folders_page
-from fedspd.results import read_summary
+from fedspd.report import grid_terminal, privacy_statement
+from fedspd.report.of_runs.audited import audit_section
+from fedspd.report.of_runs.evaluation import evaluation_sections, inference_sections
+from fedspd.report.of_runs.folders import folders_page
+from fedspd.report.page import Section
+from fedspd.report.statement import card
+from fedspd.report.statement.html import sections_html, statement_html
+from fedspd.report.statement.markdown import sections_markdown, statement_markdown
+from fedspd.results import (
+    STATEMENT,
+    WORK_FILE,
+    Checkpoints,
+    Statement,
+    read_run,
+    read_statement,
+    read_statement_file,
+    read_summary,
+    read_work,
+    to_json,
+)
+from fedspd.results.audit import AUDIT, read_audit
+from fedspd.results.checkpoint import DIGEST_SIZE
+from fedspd.results.evaluation import EVALUATION
+from fedspd.results.inference import INFERENCE, read_inferences
 from fedspd.results.run_folder import RUN_FILES
+from fedspd.results.statement import statement_text
 from fedspd.scoring.model import load_model
+from fedspd.statement import against, card_of, registry_text
+from fedspd.statement.beside import with_beside
 
 TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1  # as Flower does for a server app
 CORPUS = Path(__file__).parent / "corpus"
+HELD_OUT = CORPUS / "held-out-run"
 SCRATCH = Path(tempfile.mkdtemp(prefix="fedspd-fuzz-"))
 
 
@@ -67,6 +96,76 @@ def ledger(path: Path) -> None:
         opened.charges()
 
 
+def statement(path: Path) -> None:
+    """A statement in every form, and held against the ledger of the run that the corpus began with."""
+    found = read_statement_file(path)
+    for form in (statement_html, statement_markdown, statement_text, registry_text):
+        form(found).encode()
+    with Ledger(_beside()) as opened:
+        against(found, opened)
+
+
+@cache
+def _beside() -> Path:
+    return Path(shutil.copy(HELD_OUT / "ledger.sqlite", SCRATCH / "beside.sqlite"))
+
+
+def evaluation(path: Path) -> None:
+    """Measurements as sentences, tables and JSON, and the card that they stand on."""
+    run = read_run(_run_with(path))
+    shown(evaluation_sections(run.evaluations))
+    shown(card.card_sections(card_of(run, _statement())))
+    for one in run.evaluations:
+        to_json(asdict(one))
+
+
+def inference(path: Path) -> None:
+    """Coefficients as sentences, a table and JSON."""
+    found = read_inferences(path.parent)
+    shown(inference_sections(found))
+    to_json([asdict(one) for one in found])
+
+
+def audit(path: Path) -> None:
+    """An audit as a section of a page, and in the statement that it stands beside."""
+    shown((audit_section("", required(read_audit(path.parent))),))
+    statement_markdown(with_beside(_statement(), _run_with(path)))
+
+
+def required(found: Any) -> Any:
+    """What was read; there is a file."""
+    assert found is not None
+    return found
+
+
+def _run_with(path: Path) -> Path:
+    """The folder of a run with this file in it."""
+    folder = SCRATCH / f"run with {path.name}"
+    shutil.copytree(HELD_OUT, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("ledger*"))
+    shutil.copy(path, folder)
+    return folder
+
+
+@cache
+def _statement() -> Statement:
+    return read_statement(HELD_OUT)
+
+
+def shown(sections: Sequence[Section]) -> None:
+    """Sections as a terminal, a page and Markdown have them."""
+    for grid in (grid for section in sections for grid in section.grids):
+        grid_terminal(grid)
+    sections_html("", "", sections, "").encode()
+    sections_markdown("", tuple(sections)).encode()
+
+
+def checkpoint(content: bytes) -> None:
+    """A checkpoint that its digest fits, whoever wrote it."""
+    made = hashlib.blake2b(content, digest_size=DIGEST_SIZE).digest()
+    (SCRATCH / "checkpoint-1").write_bytes(content + made)
+    Checkpoints(SCRATCH).read()
+
+
 def message(content: bytes) -> None:
     """A message of each kind with fields cut from the bytes."""
     kinds = {**REQUESTS, **{f"reply to {name}": kind for name, kind in REPLIES.items()}}
@@ -94,6 +193,12 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "model": in_file("model.npz", lambda path: load_model(path.parent)),
     "ledger": in_file("ledger.db", ledger),
     "message": message,
+    "checkpoint": checkpoint,
+    "statement": in_file(STATEMENT, statement),
+    "evaluation": in_file(EVALUATION, evaluation),
+    "inference": in_file(INFERENCE, inference),
+    "audit": in_file(AUDIT, audit),
+    "unfinished": in_file(WORK_FILE, lambda path: read_work(path.parent)),
 }
 
 

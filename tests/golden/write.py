@@ -1,14 +1,27 @@
-"""Write the golden runs anew: `python -m tests.golden.write`. Only where numbers are meant to change."""
+"""Write the golden runs anew: `python -m tests.golden.write`. Only where numbers are meant to change.
+
+How a run rounds follows from the text of the program and from four things beside it: versions of the libraries,
+the loops that NumPy picks for a processor, those that OpenBLAS picks, and kernels in C. Golden runs are written, and
+held to the bit, in a process of their own with kernels off and loops that x86 processors of the last ten years have.
+"""
 
 import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy
+import threadpoolctl
 
 from fedspd import run
 from fedspd.algorithms import METHODS
 from fedspd.config import Config, load
+from fedspd.problem.fast import library
 from tests.support.small_runs import SMALL
 
 STEP = {"algorithm.inverse_step": 1.0}
@@ -74,5 +87,47 @@ def names() -> list[str]:
     return [*NEEDED, *VARIANTS]
 
 
+def means() -> dict[str, Any]:
+    """What else decides how this process rounds."""
+    return {
+        "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "libc": " ".join(platform.libc_ver()),
+        "machine": platform.machine(),
+        "loops of numpy": _loops(),
+        "blas": sorted({_named(one) for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas"}),
+        "kernels": library() is not None,
+    }
+
+
+def _named(blas: Mapping[str, Any]) -> str:
+    return " ".join(str(blas.get(part)) for part in ("internal_api", "version", "architecture"))
+
+
+def _loops() -> list[str]:
+    """Sets of instructions beyond the least that NumPy has picked loops for."""
+    told: Any = np.show_config(mode="dicts")
+    return told["SIMD Extensions"].get("found", [])
+
+
+def _plain() -> dict[str, str]:
+    """An environment in which loops are plain; a processor that cannot do OpenBLAS's keeps its own."""
+    chosen = {"FEDSPD_KERNELS": "off", "NPY_DISABLE_CPU_FEATURES": " ".join(_loops())}
+    return chosen | ({"OPENBLAS_CORETYPE": "Haswell"} if {"X86_V3", "AVX2"} & set(_loops()) else {})
+
+
+def written(whats: Iterable[str]) -> dict[str, Any]:
+    """Golden runs and the means they were made by, in a process of their own."""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.golden.write", *whats]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, env=os.environ | _plain(), cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 if __name__ == "__main__":
-    FILE.write_text(json.dumps({what: golden(what) for what in names()}, indent=0) + "\n")
+    if sys.argv[1:]:
+        print(json.dumps({"means": means(), "runs": {what: golden(what) for what in sys.argv[1:]}}))
+    else:
+        FILE.write_text(json.dumps(written(names()), indent=0) + "\n")

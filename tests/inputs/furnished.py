@@ -20,6 +20,7 @@ from tests.support.ledger.fresh import new_ledger
 HEADER = "site,age,ward,y"
 ROWS = [f"s{number % 4},{20 + number},{'ab'[number % 2]},{('no', 'yes')[number // 3 % 2]}" for number in range(40)]
 GOOD = "\n".join([HEADER, *ROWS, ""])
+CORPUS = Path(__file__).parents[1] / "fuzz" / "corpus"
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 CONFIGURATIONS: dict[str, str | bytes] = {
     "c-empty-section.toml": "[]\n",
@@ -38,6 +39,7 @@ CONFIGURATIONS: dict[str, str | bytes] = {
     "f-empty.toml": "",
     "f-unknown.toml": "[federatoin]\nx = 1\n",
     "f-folder.toml": "[federation]\nfolder = 3\n",
+    "f-threshold.toml": "[federation]\nthreshold = 4\n" + "".join(f'[[site]]\nname = "{name}"\n' for name in "abc"),
 }
 TABLES: dict[str, str | bytes] = {
     "good.csv": GOOD,
@@ -56,6 +58,14 @@ TABLES: dict[str, str | bytes] = {
     "t-png.csv": PNG,
     "t-cut.csv.gz": gzip.compress(GOOD.encode() * 99)[:-20],
 }
+CHANGED = {
+    "classes-null": "evaluation", "epsilon-text": "evaluation", "name-null": "evaluation", "low-null": "evaluation",
+    "one-class": "evaluation", "rate-missing": "evaluation", "epsilon-null": "inference",
+    "coefficient-text": "inference", "claimed_epsilon-odd": "audit", "delta-odd": "audit", "confidence-odd": "audit",
+    "ratio-text": "audit", "meaning-null": "statement", "no-guesses": "statement", "size-endless": "statement",
+    "rows-endless": "statement",
+}  # fmt: skip
+"""Files of the fuzzer's corpus that are put into a run's folder, by what they are in place of."""
 
 
 def furnish(folder: Path) -> None:
@@ -126,5 +136,10 @@ def run_folders(folder: Path) -> None:
     for name, stored in arrays.items():
         shutil.copytree(folder / "done", folder / name)
         np.savez(folder / name / "model.npz", allow_pickle=True, **stored)  # pyright: ignore[reportArgumentType]
+    for name, kind in CHANGED.items():
+        shutil.copytree(folder / "done", folder / f"x-{name}")
+        shutil.copy(CORPUS / kind / name, folder / f"x-{name}" / f"{kind}.json")
+    shutil.copytree(folder / "done", folder / "x-work")
+    (folder / "x-work" / "unfinished.json").write_text("{")
     cut = folder / "r-model-cut" / "model.npz"
     cut.write_bytes(cut.read_bytes()[:-100])

@@ -71,10 +71,7 @@ RUNS: dict[str, tuple[Call, str]] = {
     "no method": (lambda: fedspd.register(None), "expected a fedspd Method, got None"),  # pyright: ignore
     "a taken loss": (lambda: fedspd.register_loss("softmax", print), "got 'softmax', which is taken"),  # pyright: ignore
     "a taken partition": (lambda: fedspd.register_partition("iid", print), "got 'iid', which is taken"),  # pyright: ignore
-    "no run folder": (
-        lambda: read_run(Path(NOWHERE)),
-        "the files of a run must be as this version of fedspd run writes",
-    ),
+    "no run folder": (lambda: read_run(Path(NOWHERE)), "got /nonexistent/x, which is no folder; name one that"),
     "no model": (lambda: load_model(NOWHERE), "expected the folder of a finished run, got '/nonexistent/x'"),
 }
 FITS: dict[str, tuple[Call, str]] = {

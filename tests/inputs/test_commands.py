@@ -3,10 +3,17 @@
 import re
 import time
 import tomllib
+from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from fedspd.algorithms import METHODS
+from fedspd.cli import app
+from fedspd.config import Config
 from tests.inputs.furnished import furnish
 from tests.inputs.typed import Typed, contents, typed
 
@@ -43,5 +50,50 @@ def assert_sentence(found: Typed) -> None:
     assert re.search(r"\bgot\b|\bunknown\b|\bneeds\b|is not valid TOML", sentence)
 
 
-def test_the_table_has_at_least_400_entries() -> None:
-    assert len(TABLE) >= 400
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        ("missing.toml", "got 'missing.toml' (No such file or directory); name another one."),
+        ("good.csv", "got 'good.csv', by its name a table of records; name another one."),
+        ("full", "got 'full' (Is a directory); name another one."),
+        ("f-empty.toml", "site.name is needed, got none; set it: the site's name in its ledger and in every report."),
+        ("f-unknown.toml", "unknown section [federatoin]; known are site, server, budget, policy, limits."),
+        ("c-png.toml", "got 'c-png.toml' (not UTF-8 text); name another one."),
+    ],
+)
+def test_a_check_lists_what_is_wrong_with_a_site_s_file(folder: Path, file: str, says: str) -> None:
+    before, found = contents(folder), typed(folder, "deploy", "check", file)
+    assert found.out.startswith("BAD  file ")
+    assert found.out.endswith(f"{says}\n")
+    assert (found.code, found.err) == (2, "")
+    assert contents(folder) == before
+
+
+def test_the_table_has_at_least_700_entries() -> None:
+    assert len(TABLE) >= 700
+
+
+def test_every_command_has_something_typed_wrong() -> None:
+    typed_wrong = [words for words, _ in TABLE.values()]
+    assert [path for path in _commands(typer.main.get_command(app)) if not _begins(typed_wrong, path)] == []
+
+
+def test_every_setting_has_something_typed_wrong() -> None:
+    words = {word.partition("=")[0] for words, _ in TABLE.values() for word in words}
+    sections = {each.name: type(getattr(Config(), each.name)) for each in fields(Config)}
+    known = {f"{name}.{key.name}" for name, kind in sections.items() for key in fields(kind)}
+    own = {f"algorithm.{name}" for method in METHODS.values() for name in method.keys}
+    assert sorted((known | own) - words - {"algorithm.settings", "data.source"}) == []
+
+
+def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    within = getattr(command, "commands", None)
+    if within is None:
+        yield path
+    else:
+        for name, one in within.items():
+            yield from _commands(one, (*path, name))
+
+
+def _begins(typed_wrong: list[list[str]], path: tuple[str, ...]) -> bool:
+    return any(tuple(words[: len(path)]) == path for words in typed_wrong)

@@ -3,9 +3,12 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
-from fedspd.report.terminal import warnings
+from fedspd.estimators import FedSPDClassifier
+from fedspd.report.of_runs.terminal import warnings
 from tests.inputs.typed import typed
 
 QUICK = (
@@ -28,6 +31,32 @@ def test_a_run_that_diverged_says_so_and_prints_no_accuracy(tmp_path: Path, step
 
 def test_json_says_that_a_run_diverged(tmp_path: Path) -> None:
     assert json.loads(typed(tmp_path, *QUICK, "--set", "algorithm.step_scale=1e300", "--json").out)["diverged"] is True
+
+
+def test_a_sweep_calls_no_run_best_that_diverged_and_says_which_did(tmp_path: Path) -> None:
+    words = ("--data", "breast-cancer", "--clients", "5", "--grid", "algorithm.step_scale=1e300,1", "--seeds", "1")
+    more = ("--set", "run.rounds=2", "--set", "metrics.criterion=false", "--engine", "numpy", "--out", "made", "--json")
+    done = typed(tmp_path, "sweep", *words, *more)
+    assert done.code == 0
+    assert [point["best"] for point in json.loads(done.out)["points"]] == ["diverged", "yes"]
+    assert "Diverged: " in (tmp_path / "made" / "report.html").read_text("utf-8")
+
+
+def test_a_card_measures_no_model_of_a_run_that_diverged(tmp_path: Path) -> None:
+    assert typed(tmp_path, *QUICK, "--set", "algorithm.step_scale=1e300").code == 0
+    told = json.loads(typed(tmp_path, "card", "made", "--json").out)
+    assert (told["measures"], told["model"]["diverged"]) == ([], True)
+
+
+def test_an_estimator_without_a_test_set_warns_that_it_diverged() -> None:
+    rng = np.random.default_rng(0)
+    made = FedSPDClassifier(
+        epsilon=1.0, delta=1e-6, bounds=(0, 1), clients=4, random_state=0,
+        settings={"algorithm.step_scale": 1e30, "run.rounds": 2},
+    )  # fmt: skip
+    with pytest.warns(ConvergenceWarning, match="The run diverged: "):
+        made.fit(rng.uniform(0, 1, (80, 3)), np.arange(80) % 2)
+    assert made.run_.summary.diverged
 
 
 def test_a_run_that_did_not_diverge_prints_its_accuracy(tmp_path: Path) -> None:

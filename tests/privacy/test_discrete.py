@@ -1,4 +1,4 @@
-"""Theorems S and R against sums of forty digits: they hold, and are not loose beyond what is said."""
+"""Theorems S1 and S2 against sums of forty digits: they hold, and are not loose beyond what is said."""
 
 from collections.abc import Iterable
 from math import exp, inf, log, nan, pi, sqrt
@@ -64,7 +64,7 @@ def real_sum_gap(scale: float, members: int) -> float:
 
 
 def real_rounding_gap(narrow: float, wide: float) -> float:
-    """Of the law that Theorem R speaks of, by the trapezoid rule, which is exact here to forty digits and more."""
+    """Of the law that Theorem S2 speaks of, by the trapezoid rule, which is exact here to forty digits and more."""
     inner, outer, rest, fine = mpf(narrow) ** 2, mpf(wide) ** 2, mpf(wide) ** 2 - mpf(narrow) ** 2, 48
     reach = int(16 * wide) + 2
     law = dict.fromkeys(range(-reach, reach + 1), mpf(0))

@@ -243,6 +243,48 @@ def test_the_sums_for_scaling_are_no_further_from_their_real_values_than_the_bou
     assert gaps[numeric : numeric + 2] == [0.0, 0.0], "levels are whole numbers"
 
 
+@given(st.integers(1, 40), st.integers(1, 9), st.integers(0, 2**32))
+@settings(deadline=None)
+def test_means_over_persons_rows_are_no_further_from_their_real_values_than_the_bound(
+    persons: int, most: int, seed: int
+) -> None:
+    """Levels are no whole numbers any more, so they count too."""
+    rng = np.random.default_rng(seed)
+    times = rng.integers(1, most + 1, persons)
+    rows, shares = int(times.sum()), np.repeat(1 / times, times)
+    table = np.concatenate([rng.uniform(-1.0, 1.0, (rows, 2)), np.eye(2)[rng.integers(0, 2, rows)]], axis=1)
+    moments = Moments(np.array([True, True, False, False]), 1, 0.1)
+    computed = np.asarray(moments.query(table, np.array([0, rows]), shares).value)[0].tolist()
+    real = [Fraction(1, int(count)) for count in np.repeat(times, times)]
+    exact = [[Fraction(value) for value in column] for column in table.T.tolist()]
+    sums = [sum(w * value for w, value in zip(real, column, strict=True)) for column in exact]
+    sums += [sum(w * value**2 for w, value in zip(real, column, strict=True)) for column in exact[:2]]
+    gaps = [float(Fraction(value) - one) for value, one in zip(computed, sums, strict=True)]
+    assert np.linalg.norm(gaps) <= sum_rounding(persons, 6, most)
+
+
+@given(st.integers(1, 40), st.integers(1, 9), st.integers(0, 2**32))
+@settings(deadline=None)
+def test_a_gradient_over_persons_is_no_further_from_its_real_value_than_the_bound(
+    persons: int, most: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    times = rng.integers(1, most + 1, persons)
+    rows = rng.standard_normal((1, int(times.sum()), 4))
+    rows /= np.maximum(1.0, np.linalg.norm(rows, axis=-1, keepdims=True))
+    labels, weights = rng.integers(0, 2, rows.shape[:2]), 3 * rng.standard_normal((1, 4, 2))
+
+    def gradient(kind: Any) -> np.ndarray:
+        shares = np.repeat(1 / times.astype(kind), times)[None]
+        objective = Objective(Softmax(2), Unregularized(), kind(0.3))
+        found = objective.gradient(weights.astype(kind), rows.astype(kind), labels, np.array([persons], kind), shares)
+        return np.asarray(found.mean)
+
+    batch = GradientSum(0.3, 1.0, 0.5, 4, 2, persons, float(persons), most)
+    apart = float(np.linalg.norm(gradient(np.float64).astype(np.longdouble) - gradient(np.longdouble)))
+    assert apart <= gradient_rounding(batch, float(np.linalg.norm(weights)))
+
+
 @given(st.floats(1.0, 100.0), st.integers(1, 5))
 def test_every_public_number_that_grows_makes_the_bound_grow(factor: float, local_steps: int) -> None:
     batch = GradientSum(0.5, 1.0, 0.5, 10, 2, 50, 50.0)

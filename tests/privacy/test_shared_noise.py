@@ -153,7 +153,7 @@ def test_the_condition_refuses_no_cohort_in_which_sums_are_unique() -> None:
 def test_whatever_keys_a_server_shows_to_whom_masks_join_all_honest_members_of_a_signed_set(
     data: st.DataObject,
 ) -> None:
-    """Lemma 2: then nothing but the sum of all of them can be unmasked."""
+    """Lemma S2: then nothing but the sum of all of them can be unmasked."""
     members, threshold, colluders = data.draw(st.sampled_from([cohort for cohort in SMALL if accepted(*cohort)]))
     everybody, honest = set(range(members)), set(range(members - colluders))
     among = st.sets(st.sampled_from(sorted(everybody)))

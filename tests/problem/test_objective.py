@@ -86,6 +86,51 @@ def test_turning_a_long_record_around_attains_2g_over_b(loss: Loss) -> None:
     np.testing.assert_allclose(moved, 2 * G / RECORDS, rtol=1e-12)
 
 
+PERSONS = np.array([0, 1, 1, 1, 2])  # whom each record is about
+SHARES = np.broadcast_to(1 / np.bincount(PERSONS)[PERSONS], (CLIENTS, RECORDS))
+
+
+@every_loss
+@seeds
+@light
+def test_with_shares_it_is_the_mean_over_persons_of_the_means_of_their_clipped_gradients(loss: Loss, seed: int) -> None:
+    weights, features, labels = draw(loss, seed)
+    objective = Objective(loss, Unregularized(), G)
+    found = objective.gradient(weights, features, labels, np.full(CLIENTS, 3.0), SHARES).mean
+    one = np.ones(CLIENTS)
+    each = [objective.gradient(weights, features[:, [n]], labels[:, [n]], one).mean for n in range(RECORDS)]
+    means = [np.mean([each[n] for n in np.flatnonzero(person == PERSONS)], axis=0) for person in range(3)]
+    np.testing.assert_allclose(found, np.mean(means, axis=0), rtol=1e-12, atol=1e-13)
+
+
+@every_loss
+@seeds
+@light
+def test_replacing_a_person_by_one_with_other_rows_moves_it_by_at_most_2g_over_persons(loss: Loss, seed: int) -> None:
+    """The other one has two rows where there were three, of which rows of zeros fill the place."""
+    weights, features, labels = draw(loss, seed)
+    objective, persons = Objective(loss, Unregularized(), G), np.full(CLIENTS, 3.0)
+    before = objective.gradient(weights, features, labels, persons, SHARES).mean
+    _, others, other_labels = draw(loss, seed + 1)
+    features[:, 1:3], features[:, 3], labels[:, 1:4] = others[:, 1:3], 0.0, other_labels[:, 1:4]
+    shares = SHARES.copy()
+    shares[:, 1:4] = 1 / 2
+    moved = np.linalg.norm(objective.gradient(weights, features, labels, persons, shares).mean - before, axis=(1, 2))
+    assert np.all(moved <= 2 * G / 3 * (1 + 1e-12))
+
+
+@every_loss
+def test_turning_all_rows_of_a_person_around_attains_2g_over_persons(loss: Loss) -> None:
+    weights, features, _ = draw(loss, 0)
+    weights, labels = 0 * weights, np.ones((CLIENTS, RECORDS), int)
+    features[:, 1:4] = 100.0
+    objective, persons = Objective(loss, Unregularized(), G), np.full(CLIENTS, 3.0)
+    before = objective.gradient(weights, features, labels, persons, SHARES).mean
+    features[:, 1:4] = -100.0
+    moved = np.linalg.norm(objective.gradient(weights, features, labels, persons, SHARES).mean - before, axis=(1, 2))
+    np.testing.assert_allclose(moved, 2 * G / 3, rtol=1e-12)
+
+
 @every_loss
 def test_an_infinite_clip_norm_clips_nothing(loss: Loss) -> None:
     objective = Objective(loss, Unregularized(), inf)

@@ -88,6 +88,17 @@ def test_charts_of_the_same_series_share_one_legend_and_others_have_their_own() 
     assert own.axes[0].get_legend() is not None
 
 
+def test_a_series_that_some_charts_lack_is_in_the_one_legend_and_looks_alike_in_all_that_have_it() -> None:
+    third, fourth = Series("c", X, (1.0, 2.0, 3.0)), Series("d", X, (2.0, 3.0, 4.0))
+    whole, lacking = (replace(CHART, series=(*CHART.series, *more)) for more in ((third, fourth), (fourth,)))
+    figure = draw([lacking, whole])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b", "d", "c"]
+    assert all(axes.get_legend() is None for axes in figure.axes)
+    first, second = (lines(axes, chart)["d"] for axes, chart in zip(figure.axes, (lacking, whole), strict=True))
+    assert (first.get_color(), first.get_linestyle()) == (second.get_color(), second.get_linestyle())
+    assert first.get_color() != lines(figure.axes[1], whole)["c"].get_color()
+
+
 def test_no_chart_at_all_is_refused() -> None:
     with pytest.raises(InputError, match="at least one chart"):
         draw([])

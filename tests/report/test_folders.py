@@ -12,7 +12,7 @@ import pytest
 
 from fedspd.errors import InputError
 from fedspd.report import folders_page, privacy_statement
-from fedspd.report.folders import folder_names
+from fedspd.report.of_runs.folders import folder_names
 from fedspd.report.page import Chart, Grid, Measured, Page, Section, Series, to_json
 from fedspd.results import read_summary
 from tests.support.command import Finished, run_all, run_script
@@ -139,6 +139,13 @@ def test_a_statement_says_first_that_a_run_was_simulated_and_what_is_not_covered
     assert between_sites.endswith("nothing else left a site.")
 
 
+def test_what_was_spent_between_sites_is_said_with_the_condition_that_nobody_checks(done: dict[str, Finished]) -> None:
+    """A simulation draws who takes part without looking; a server may look at releases before it asks again."""
+    summary, condition = read_summary(run_of(done, "proved")), "whom the server asked depended on what was released"
+    assert condition not in privacy_statement(summary)
+    assert condition in privacy_statement(replace(summary, engine="sites"))
+
+
 def test_a_report_holds_tables_configuration_and_environment_without_any_script(done: dict[str, Finished]) -> None:
     folder = run_of(done, "proved")
     text = "".join(read(done["one"].folder / "one.html").words)
@@ -167,11 +174,16 @@ def test_a_run_is_shown_by_its_own_numbers(done: dict[str, Finished]) -> None:
     assert shown["scaling charged"] == "yes"
 
 
+def measured(page: Page) -> tuple[Section, ...]:
+    """The sections of a run after its statement, with which the page opens."""
+    return tuple(section for section in page.sections if section.title in ("Results", "Diagnostics"))
+
+
 def test_every_number_of_a_summary_is_shown_once(done: dict[str, Finished]) -> None:
     folder = run_of(done, "proved")
     summary = summary_of(folder)
     del summary["title"]  # stands where the name would
-    rows = [row for section in folders_page([folder]).sections for grid in section.grids for row in grid.rows]
+    rows = [row for section in measured(folders_page([folder])) for grid in section.grids for row in grid.rows]
     single = {key for key, value in summary.items() if not isinstance(value, dict) and key != "convergence"}
     assert len(rows) == len({row[0] for row in rows}) == len(single)
 
@@ -189,7 +201,7 @@ def test_bounds_on_epsilon_are_never_rounded_down(done: dict[str, Finished], tmp
 
 def test_diagnostics_stand_apart_and_are_called_so(done: dict[str, Finished]) -> None:
     folder = run_of(done, "proved")
-    results, diagnostics = folders_page([folder]).sections
+    results, diagnostics = measured(folders_page([folder]))
     kinds = summary_of(folder)["columns"]
     public = {str(row[0]).replace(" ", "_").lower() for grid in results.grids for row in grid.rows}
     hidden = {str(row[0]).replace(" ", "_").lower() for grid in diagnostics.grids for row in grid.rows}
@@ -233,7 +245,8 @@ def test_a_run_without_noise_says_so_and_has_no_curve_of_epsilon(done: dict[str,
 
 def test_the_conditions_of_the_theorem_are_held_against_the_run(done: dict[str, Finished]) -> None:
     folder = run_of(done, "with criterion")
-    (grid,) = [grid for grid in folders_page([folder]).sections[1].grids if "Theorem" in grid.title]
+    _, diagnostics = measured(folders_page([folder]))
+    (grid,) = [grid for grid in diagnostics.grids if "Theorem" in grid.title]
     conditions = summary_of(folder)["convergence"]["conditions"]
     assert {row[1]: row[2] == "holds" for row in grid.rows} == {name: c["holds"] for name, c in conditions.items()}
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fedspd.report.runs import runs_page
+from fedspd.report.of_runs.runs import runs_page
 from fedspd.results import Convergence
 from tests.results.made import RECORD
 

@@ -55,6 +55,13 @@ def test_a_file_of_another_format_is_as_good_as_none(cache: Cache) -> None:
     assert cache.read("key") is None
 
 
+def test_what_cannot_be_kept_is_not_kept_and_nothing_is_said_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nobody")
+    cache = Cache("kind")
+    cache.write("key", KEPT)
+    assert cache.read("key") is None
+
+
 def test_a_digest_is_that_of_all_parts_in_their_order() -> None:
     assert digest(b"a", b"b") == digest(memoryview(b"ab"))
     assert len({digest(), digest(b"a"), digest(b"ab"), digest(b"b", b"a")}) == 4

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from math import inf, nan
@@ -13,16 +14,14 @@ import pytest
 
 from fedspd.errors import InputError
 from fedspd.results import COLUMNS, RunFolder, environment, read_model, read_run, write_run
+from fedspd.results.run_folder import _exchanged
 from tests.results.made import HISTORY, RECORD, SUMMARY
-
-IMAGE = b"\x89PNG\r\n\x1a\n and so on"
 
 
 def write(folder: RunFolder, **changes: Any) -> None:
     parts: dict[str, Any] = {
         "record": RECORD,
         "model": {"weights": np.ones((3, 2)), "classes": np.asarray(["no", "yes"])},
-        "figures": {"run": IMAGE},
     }
     with folder.staged() as staging:
         write_run(staging, **parts | changes)
@@ -40,7 +39,6 @@ def test_a_written_run_can_be_read_back(tmp_path: Path, name: str) -> None:
     )
     for column in COLUMNS:
         np.testing.assert_array_equal(found.history[column], HISTORY[column], strict=True)
-    assert (path / "run.png").read_bytes() == IMAGE
     model = read_model(path)
     np.testing.assert_array_equal(model["weights"], np.ones((3, 2)))
     assert list(model["classes"]) == ["no", "yes"]
@@ -133,7 +131,6 @@ def test_the_current_folder_is_refused_since_it_would_be_replaced(
 
 
 BROKEN: dict[str, dict[str, Any]] = {
-    "a figure that is no bytes": {"figures": {"run": IMAGE, "other": "text"}},
     "a configuration that is no text": {"record": replace(RECORD, configuration=None)},
     "a summary that JSON cannot say": {"record": replace(RECORD, summary=replace(SUMMARY, seed={1, 2}))},
     "a model that needs pickle": {"model": {"weights": np.array([object()])}},
@@ -214,3 +211,23 @@ def test_the_current_folder_is_refused_also_where_it_holds_an_earlier_study(
     monkeypatch.chdir(tmp_path / "study")
     with pytest.raises(InputError, match="which is the current folder"):
         RunFolder(Path(), replaces=replaces)
+
+
+def test_what_a_killed_process_has_staged_is_removed_by_the_next_and_that_of_a_live_one_is_not(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    dead, alive = tmp_path / f".run.{ended.pid}", tmp_path / ".run.1"
+    for folder in (dead, alive):
+        folder.mkdir()
+        (folder / "summary.json").write_text("half")
+    write(RunFolder(tmp_path / "run"))
+    assert {path.name for path in tmp_path.iterdir()} == {"run", alive.name}
+
+
+def test_folders_change_places_in_one_step_so_that_a_kill_finds_both(tmp_path: Path) -> None:
+    study(tmp_path / "one", "first")
+    study(tmp_path / "two", "second")
+    assert _exchanged(tmp_path / "one", tmp_path / "two")
+    assert (tmp_path / "one" / "page.json").read_text() == "second"
+    assert (tmp_path / "two" / "page.json").read_text() == "first"
+    assert not _exchanged(tmp_path / "one", tmp_path / "none")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fedspd.errors import InputError
-from fedspd.report.runs import runs_page
-from fedspd.report.terminal import DIAGNOSTICS
+from fedspd.report.of_runs.runs import runs_page
+from fedspd.report.of_runs.terminal import DIAGNOSTICS
 from fedspd.results import ABOUT, COLUMNS, Condition, Convergence, Summary, from_dict, to_json, words
 from tests.results.made import RECORD, SUMMARY
 

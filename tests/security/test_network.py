@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import fedspd
+from fedspd.results.work import Work, write_work
 from tests.security.commands import BUDGET, OWN, write_own_table
 from tests.support.command import environment
 
@@ -23,11 +24,27 @@ def tried(attempt):
     os._exit(99)
 
 deny_network(tried)
+from fedspd.results.work import Work, write_work
 from tests.security.commands import command
 for arguments in json.load(sys.stdin):
     command(*arguments)
 print("all done")
 """
+APART = (
+    *OWN,
+    *BUDGET,
+    "--set",
+    "evaluation.held_out=0.3",
+    "--set",
+    "partition.seed=1",
+    "--ledger",
+    "apart.sqlite",
+    "--ledger-epsilon",
+    "50",
+)
+SWEEP = (
+    *OWN, "--set", "privacy.epsilon=5", "--grid", "algorithm.inverse_step=1.0,2.0", "--seeds", "1",
+)  # fmt: skip
 COMMANDS = (
     ("methods",), ("methods", "fedspd"), ("settings",),
     ("account", "--sampling", "whole-shard", "--noise-multiplier", "2", "--participations", "10", *BUDGET[2:]),
@@ -39,8 +56,17 @@ COMMANDS = (
     ("ledger", "show", "ledger.sqlite"), ("ledger", "verify", "ledger.sqlite"),
     ("predict", "own", "t.csv", "--out", "predictions.csv"),
     ("export", "own", "--to", "csv", "--out", "model.csv"),
-    ("sweep", *OWN, "--set", "privacy.epsilon=5", "--grid", "algorithm.inverse_step=1.0,2.0", "--seeds", "1",
-     "--out", "sweep"),
+    ("sweep", *SWEEP, "--out", "sweep"),
+    ("ledger", "create", "apart.sqlite"),
+    *(("run", *APART, "--set", f"run.seed={seed}", "--out", f"apart-{seed}") for seed in (1, 2)),
+    ("evaluate", "apart-1", "--ledger", "apart.sqlite"), ("infer", "apart-1", "--ledger", "apart.sqlite"),
+    ("select", "apart-1", "apart-2", "--ledger", "apart.sqlite"),
+    ("audit", "own", "--runs", "1000", "--quiet"),
+    ("statement", "own"), ("statement", "apart-1", "--ledger", "apart.sqlite", "--html", "--out", "statement.html"),
+    ("card", "own"), ("resume", "taken-up"),
+    ("compare", "--data", "breast-cancer", "--method", "fedspd", "--epsilon", "1", "--deal", "iid",
+     "--participation", "full", "--seeds", "1", "--uploads", "2", "--out", "compared"),
+    ("reproduce", "fig6", "--seeds", "1", "--out", "figures"),
     ("report", "own", "adult", "sweep", "--out", "page.html"),
 )  # fmt: skip
 
@@ -57,6 +83,8 @@ def done(folder: Path, driver: str, told: str) -> tuple[int, str, str]:
 
 def test_the_commands_reach_for_no_other_machine(tmp_path: Path) -> None:
     write_own_table(tmp_path)
+    (tmp_path / "taken-up").mkdir()
+    write_work(tmp_path / "taken-up", Work(("sweep",), SWEEP, str(tmp_path), ""))
     code, out, err = done(tmp_path, DRIVER, json.dumps(COMMANDS))
     assert (code, out.splitlines()[-1:]) == (0, ["all done"]), err
 

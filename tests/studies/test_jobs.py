@@ -15,6 +15,7 @@ from hypothesis import given, settings
 
 from fedspd import InputError, run
 from fedspd.config import parse
+from fedspd.problem.fast import library
 from fedspd.results import from_dict, to_json
 from fedspd.studies.jobs import Result, run_all, run_key, run_possible
 from tests.config.test_config import configurations
@@ -175,6 +176,16 @@ def test_a_change_of_any_file_that_a_run_uses_is_another_key(tmp_path: Path) -> 
     assert found["root"] == str(tmp_path / "fedspd")
     assert found["used"] > 40
     assert set(found["same"]) <= {"__init__.py", "errors.py"}
+
+
+def test_runs_with_and_without_kernels_have_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled, key = library() is not None, run_key(FIRST)
+    monkeypatch.setenv("FEDSPD_KERNELS", "off")
+    library.cache_clear()
+    try:
+        assert (run_key(FIRST) != key) == compiled
+    finally:
+        library.cache_clear()
 
 
 def test_what_a_run_refuses_is_refused_by_all_together_in_the_same_words(cache: Path) -> None:

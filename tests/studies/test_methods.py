@@ -14,7 +14,7 @@ from fedspd.config import Config, load
 from fedspd.engine.jax_engine.session import installed
 from fedspd.privacy import ProvedPlan, PublishedPlan, plan_proved
 from fedspd.privacy.accounting import FixedSize, Gaussian, spent
-from fedspd.report.terminal import privacy_statement
+from fedspd.report.of_runs.terminal import privacy_statement
 from tests.support.small_runs import small_run
 
 SMOOTH = {"problem.regularizer": "squared-l2"}

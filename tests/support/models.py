@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from fedspd.data import Recipe
-from fedspd.data.columns import Categorical, Numeric, Product
+from fedspd.data.features.columns import Categorical, Numeric, Product
 from fedspd.data.schema import Schema
 from fedspd.problem import make_loss
 from fedspd.scoring.model import Model

@@ -1,6 +1,7 @@
 """Broken twins of methods: each has one bug that would break its guarantee."""
 
 from dataclasses import dataclass, field
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from fedspd.algorithms.methods.dp_radmm import DPRADMM
 from fedspd.algorithms.methods.dp_sgd import DPSGD
 from fedspd.algorithms.methods.dp_sgd_published import MedianDPSGD
 from fedspd.algorithms.methods.fedspd import FedSPD
+from fedspd.algorithms.methods.one_shot import OneShot
 from fedspd.algorithms.methods.private_admm import PrivateADMM
 from fedspd.problem import minimize
 from fedspd.typing import Batches, Private, Query, Release
@@ -56,6 +58,15 @@ class StepByRecords(FedSPD):
         rows = np.asarray(batches.features)
         bend = np.mean(np.vecdot(rows, rows)) / 4
         return FedSPD.query(self, told._replace(inverse_step=told.inverse_step * bend), client, batches)
+
+
+@dataclass(frozen=True)
+class StretchedBeforeNoise(FedSPD):
+    """Steps are stretched before noise is added, the sensitivity is that of a step by public bounds."""
+
+    def query(self, told: Any, client: Any, batches: Batches) -> Any:
+        query, kept = FedSPD.query(self, told, client, batches)
+        return query._replace(value=told.weights + told.stretch * (query.value - told.weights)), kept
 
 
 @dataclass(frozen=True)
@@ -147,15 +158,25 @@ class UnnoisedMinimizer(DDPADMMPrimal):
 class LooksInEvenRounds(DPRADMM):
     """Rounds that are free solve the sub-problem again, on records that were put aside."""
 
-    seen: list[Batches] = field(default_factory=list)
+    aside: local = field(default_factory=local)  # by thread: games are played in several
 
     def query(self, told: Any, client: Any, batches: Batches) -> Any:
-        self.seen.append(batches)
+        if getattr(self.aside, "told", None) is not told:  # of another round, or of a game that ended before a free one
+            self.aside.told, self.aside.seen = told, []
+        self.aside.seen.append(batches)
         return DPRADMM.query(self, told, client, batches)
 
     def recycle(self, told: Any, client: Any) -> Any:
-        exact, _ = DPRADMM.query(self, told, client, self.seen.pop(0))
+        exact, _ = DPRADMM.query(self, told, client, self.aside.seen.pop(0))
         return DPRADMM.settle(self, told, client, Release(exact.under(0 * client.weights)), None)
+
+
+@dataclass(frozen=True)
+class HalfTheSensitivity(OneShot):
+    """The bound of adding a record, claimed for replacing it."""
+
+    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
+        return OneShot.sensitivity(self, round, batch_sizes) / 2
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,11 @@ from fedspd.typing import Argmin, Array, Batches, Query, Release, array_namespac
 
 
 class Told(NamedTuple):
-    """What a server sends: its weights and the round's inverse step size γ."""
+    """What a server sends: its weights, the round's inverse step size γ, and by how much its step is stretched."""
 
     weights: Array
     inverse_step: Any
+    stretch: Any = 1.0
 
 
 class Released(NamedTuple):
@@ -235,9 +236,29 @@ class FlipsLabels(Protocol):
         ...
 
 
+@runtime_checkable
+class StretchesSteps(Protocol):
+    """A method whose steps grow beyond safe ones where releases allow it."""
+
+    @property
+    def stretch(self) -> float:
+        """How much longer than safe steps may grow."""
+        ...
+
+    @property
+    def stretches_uploads(self) -> bool:
+        """Whether clients stretch what they upload; else the server stretches its own step."""
+        ...
+
+
+def most_stretched(algorithm: Any) -> float:
+    """The longest step of a method, in safe ones."""
+    return algorithm.stretch if isinstance(algorithm, StretchesSteps) else 1.0
+
+
 def draws_shape(algorithm: Algorithm, matrix: tuple[int, int]) -> tuple[int, ...]:
     """Shape of one client's unit draws in a round: weight matrices, stacked if there are several."""
-    count = algorithm.releases + (algorithm.more_draws if isinstance(algorithm, RemembersNoise) else 0)
+    count = algorithm.releases + getattr(algorithm, "more_draws", 0)  # of `RemembersNoise`
     return matrix if count == 1 else (count, *matrix)
 
 

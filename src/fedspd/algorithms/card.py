@@ -7,11 +7,11 @@ SEVERAL, ONE_SGD, ONE_GD, EXACT = "several SGD steps", "one SGD step", "one GD s
 """Local updates. Table 1 calls the first three LMSGD, LSGD and LGD, and exact minimizers LGD too."""
 NON_SMOOTH = "convex, non-smooth"
 SMOOTH = "convex, smooth"
-A_TOTAL = "(ε, δ)-DP of every record over all rounds, by the proof in docs/privacy.md."
-PURE_ROUNDS = "pure DP of a round; rounds compose to (ε, δ)-DP of every record, by the proof in docs/privacy.md."
+A_TOTAL = "(ε, δ)-DP of every record over all rounds, by the proof in docs/proofs.md."
+PURE_ROUNDS = "pure DP of a round; rounds compose to (ε, δ)-DP of every record, by the proof in docs/proofs.md."
 EXACT_ROUNDS = (
     "pure DP of a round, for exact minimizers; rounds compose to (ε, δ)-DP of every record, by the proof in "
-    "docs/privacy.md."
+    "docs/proofs.md."
 )
 NO_TOTAL = "the total is a formula without a proof"
 HIDDEN = "un-noised state is carried from round to round"

@@ -56,7 +56,7 @@ class Public:
     budget: str  # whether epsilon is of the whole run, "total", or of a "round"
     graphs: np.random.Generator  # draws the graph of clients, where there is one
     plan: PublishedPlan | None = None  # of a method as published, or without privacy
-    on_sums: bool = False  # a cohort stands in a client's place, and only its sum is seen
+    members: float | None = None  # of a cohort on average, where only its sum is seen and it stands in a client's place
     spread: float = 1.0  # noise in a release over what its claim counts on
 
     @property
@@ -72,6 +72,11 @@ class Public:
         return Objective(
             self.objective.loss, self.objective.regularizer, self.objective.gradient_bound(self.declared_norm)
         )
+
+    @property
+    def on_sums(self) -> bool:
+        """Whether a cohort stands in a client's place."""
+        return self.members is not None
 
     @property
     def dimension(self) -> int:
@@ -122,6 +127,7 @@ class Method:
         needs: of a run.
         compared: settings by "section.key" with which it stands on the leaderboard.
         deploys: whether it may run between real sites.
+        by_client: whether it can clip a member's whole contribution to a cohort's sum, to protect whole clients.
         on_sums: whether a round is one Gaussian release of a gradient at the server's weights, so that a cohort's
             sum can be released in place of every member's gradient.
     """
@@ -139,6 +145,7 @@ class Method:
     compared: Mapping[str, Any] = field(default_factory=dict)
     deploys: bool = False
     on_sums: bool = False
+    by_client: bool = False
 
     @property
     def keys(self) -> frozenset[str]:
@@ -149,6 +156,21 @@ class Method:
     def whole_shard(self) -> bool:
         """Whether it takes all records of a client in every round."""
         return "batch_size" not in self.keys
+
+    @property
+    def off_sums(self) -> str | None:
+        """Why a cohort's sum cannot be released in place of its members' uploads; None where it can."""
+        if self.on_sums:
+            return None
+        found = {
+            "is not proved, and what is not cannot be shared": self.guarantee != "proved",
+            "adds noise that is not Gaussian": self.kind.law != "gaussian",
+            "minimizes sub-problems, which are no sums over records": self.kind.exact,
+            "keeps state at its clients, which no released sum tells": self.kind.keeps_replies,
+            "remembers noise at its clients, which no released sum tells": hasattr(self.kind, "stir"),
+            "releases more than once in a round": self.kind.releases != 1,
+        }
+        return next((why for why, so in found.items() if so), "takes several local steps, whose drift nothing corrects")
 
     @property
     def on_graphs(self) -> bool:

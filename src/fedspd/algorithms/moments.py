@@ -1,7 +1,8 @@
 r"""Noisy moments for scaling: one release per client before the first round, charged like any other.
 
 Each client sums its one-hot levels $a$ and, for numeric columns in $[-1, 1]$, $u$ and $u^2$, over its
-whole shard; the server adds up the noised sums and divides by the public number of records.
+whole shard; the server adds up the noised sums and divides by the public number of records. Where
+persons are protected, a person's rows count by their mean.
 
 Released: the sums with noise. Claimed: proved, sensitivity `privacy.sensitivity.moment_sums`.
 """
@@ -30,19 +31,24 @@ class Moments:
     relation: str = "replace-one"
     levels: bool = True  # release the levels too, not only the numeric columns
 
-    def query(self, features: np.ndarray, offsets: np.ndarray) -> Query:
-        """Sums over each client's rows of one flat table."""
+    def query(self, features: np.ndarray, offsets: np.ndarray, shares: np.ndarray | None = None) -> Query:
+        """Sums over each client's rows of one flat table; of a person's rows their mean counts, by their shares."""
         # a million rows or so at a time, so that a large table is not copied twice
         ends = [0, *np.searchsorted(offsets, np.arange(ROWS, offsets[-1], ROWS)), len(offsets) - 1]
         parts = [
-            self._sums(features[offsets[begin] : offsets[end]], offsets[begin:end] - offsets[begin])
+            self._sums(
+                features[offsets[begin] : offsets[end]],
+                offsets[begin:end] - offsets[begin],
+                None if shares is None else shares[offsets[begin] : offsets[end]],
+            )
             for begin, end in pairwise(dict.fromkeys(ends))
         ]
         return Query(np.concatenate(parts), np.zeros(len(offsets) - 1))
 
-    def _sums(self, features: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    def _sums(self, features: np.ndarray, starts: np.ndarray, shares: np.ndarray | None) -> np.ndarray:
         numbers = features[:, self.numeric]
         terms = np.concatenate([features if self.levels else numbers, numbers**2], axis=1)
+        terms = terms if shares is None else terms * shares[:, None]
         return np.add.reduceat(terms, starts, axis=0)
 
     @property

@@ -6,23 +6,25 @@ Only then is there a simulation, complete and checked.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fedspd.algorithms import Made
 from fedspd.algorithms.base import FlipsLabels
 from fedspd.assemble.agreement import Agreed, agree
 from fedspd.assemble.agreement.published import check_scaling
-from fedspd.assemble.cohorts import asked, cohorts_of, pooled
-from fedspd.assemble.deal import deal, measured_on
-from fedspd.assemble.encoding import encoded
+from fedspd.assemble.cohorts import Cohorts, asked, cohorts_of, pooled, pooled_holdings
 from fedspd.assemble.engines import check_engine
-from fedspd.assemble.gate import LedgerGate, open_gate
-from fedspd.assemble.scaling import Memory, scaled_by_release
+from fedspd.assemble.gate import Identity, LedgerGate, OnLedger, on_ledger, open_gate, run_name
+from fedspd.assemble.records.deal import deal, measured_on
+from fedspd.assemble.records.encoding import encoded
+from fedspd.assemble.records.held_out import Apart, places_in_plan, set_apart
+from fedspd.assemble.records.scaling import Memory, scaled_by_release
 from fedspd.assemble.settled import own_clients, settle
 from fedspd.config import Config
 from fedspd.data import (
     SOURCES,
     Cells,
+    Declared,
     Holdings,
     Recipe,
     Shards,
@@ -33,12 +35,15 @@ from fedspd.data import (
     prepare,
     recipe_as_published,
 )
+from fedspd.data.holding.held_out import HeldOut
 from fedspd.engine import Simulation, check_run, stream
 from fedspd.engine.arrivals import Members
 from fedspd.engine.release import flip_labels
 from fedspd.errors import InputError
 from fedspd.privacy import ProvedPlan, PublishedPlan
-from fedspd.privacy.ledger import Ledger
+
+if TYPE_CHECKING:  # a run without a ledger starts without SQLite
+    from fedspd.privacy.ledger import Ledger
 
 
 @dataclass(frozen=True)
@@ -52,14 +57,16 @@ class Experiment:
     recipe: Recipe
     holdings: Holdings  # of the clients
     gate: LedgerGate | None = None
+    held_out: Apart | None = None  # records to measure the model on
 
 
 def prepare_experiment(
     config: Config,
-    open_ledger: Callable[[], Ledger] | None = None,
+    open_ledger: "Callable[[], Ledger] | None" = None,
     cells: Cells | None = None,
     ledger_epsilon: float | None = None,
     known: Memory | None = None,
+    identity: Identity | None = None,
 ) -> Experiment:
     """Load, deal out and check everything; refuses bad input before any work is done.
 
@@ -70,6 +77,7 @@ def prepare_experiment(
         cells: the records, where they are in memory; None: as `data.name` says.
         ledger_epsilon: what a client may spend on the ledger in all its runs; None: the epsilon of this one.
         known: scaled records of earlier runs, where many share them.
+        identity: which run this is, where it may go on after it was cut off.
     """
     method = config.algorithm.method
     check_measures(config)
@@ -83,10 +91,10 @@ def prepare_experiment(
         raise InputError("ledger_epsilon belongs to a ledger, got it without one; name a ledger or leave it out.")
     if cells is None:
         cells = SOURCES[config.data.name].read(config.data.source)
-    settled = settle(config, cells)
+    settled = settle(config, cells, None if identity is None else identity.drawn)
     cells = encoded(settled, cells)
     if method.guarantee == "proved":
-        made = _proved(settled, cells, open_ledger, ledger_epsilon, known)
+        made = _proved(settled, cells, open_ledger, ledger_epsilon, known, identity)
     else:
         made = _published(settled, cells)
     shown = replace(settled.run, seed=config.run.seed)  # one that was drawn is kept nowhere
@@ -114,34 +122,94 @@ def _published(config: Config, cells: Cells) -> Experiment:
     return Experiment(config, simulation, agreed.plan, agreed.made, recipe, shards.holdings)
 
 
-def _proved(
-    config: Config,
-    cells: Cells,
-    open_ledger: Callable[[], Ledger] | None,
-    ledger_epsilon: float | None,
-    known: Memory | None,
-) -> Experiment:
+class _Planned(NamedTuple):
+    """All that is known of a proved run before it is entered on a ledger."""
+
+    declared: Declared
+    test: Table | None
+    called: OnLedger  # what a ledger calls the clients, with what they hold out
+    trained: Shards
+    held: tuple[Table, HeldOut] | None
+    cohorts: Cohorts | None
+    agreed: Agreed[ProvedPlan]
+
+    def identity(self, before: Identity | None) -> Identity | None:
+        """Which run this is; what it holds out is decided by a key that its settings do not tell."""
+        return before if before is None or self.held is None else before.on(self.held[1].digest)
+
+    def apart(self, ledger: "Ledger | None", run: str) -> Apart | None:
+        """What was held out, with what pays for a look at it."""
+        if self.held is None:
+            return None
+        table, held = self.held
+        places = places_in_plan(held.owners, None if self.cohorts is None else self.cohorts.members)
+        path = None if ledger is None else ledger.path
+        return Apart(
+            table, held.weights, held.units, places, self.called.places, self.agreed.plan, run, held.digest, path
+        )
+
+
+def _plan(config: Config, cells: Cells, ledger: "Ledger | None") -> _Planned:
     check_confirmed(cells.schema)
     declared = declare(cells)
     train, test = measured_on(config, declared.train, declared.test)
     dealt, width = deal(config, train), len(train.columns) + (config.data.bias != 0)
-    cohorts = cohorts_of(config)
-    units = pooled(dealt, cohorts)
-    agreed = agree(config, units.holdings, width, train.predicted)
-    run, batch_size = config.run, config.algorithm.work.batch_size
-    check_bias(config.data.bias, config.data.row_norm or 0.0)
-    check_run(units.holdings, width, agreed.algorithm, agreed.plan, batch_size, asked(config), run.most_stale)
     own = (cells.schema.client or "file", own_clients(train)) if config.partition.kind == "own" else None
-    gate = None
+    cohorts, trained, held = cohorts_of(config), dealt, None
+    if config.evaluation.held_out is not None:
+        table, _ = measured_on(config, cells.train, cells.test)
+        trained, found = set_apart(config, table, train, dealt, ledger)
+        held = table.rows(found.rows), found
+    units = pooled_holdings(trained.holdings, cohorts)
+    agreed = agree(config, trained.holdings, width, train.predicted)
+    check_bias(config.data.bias, config.data.row_norm or 0.0)
+    batch_size = config.algorithm.work.batch_size
+    check_run(units, width, agreed.algorithm, agreed.plan, batch_size, asked(config), config.run.most_stale)
+    called = on_ledger(config, dealt, own, None if cohorts is None else cohorts.members)
+    return _Planned(declared, test, called, trained, held, cohorts, agreed)
+
+
+def _proved(
+    config: Config,
+    cells: Cells,
+    open_ledger: "Callable[[], Ledger] | None",
+    ledger_epsilon: float | None,
+    known: Memory | None,
+    identity: Identity | None,
+) -> Experiment:
+    # which records are held out is decided by a key beside the ledger, so this one is opened first
+    early = open_ledger() if open_ledger is not None and config.evaluation.held_out is not None else None
+    planned = _plan(config, cells, early)
+    plan, algorithm, cohorts = planned.agreed.plan, planned.agreed.algorithm, planned.cohorts
+    gate, known_by = None, planned.identity(identity)
     if open_ledger is not None:
-        gate = open_gate(open_ledger(), agreed.plan, config, dealt, own, ledger_epsilon, cohorts)
-    shards, test, mean, deviation = scaled_by_release(config, declared, units, test, agreed.plan, gate, known)
-    if isinstance(agreed.algorithm, FlipsLabels):
-        shards = flip_labels(shards, agreed.algorithm.flip_chance, stream(config.seed, "labels"))
-    members = None if cohorts is None else cohorts.behind(dealt.holdings, config.run.absence)
-    simulation = _simulation(config, agreed, shards, test, members)
+        gate = open_gate(early or open_ledger(), plan, config, planned.called, ledger_epsilon, known_by)
+    units = pooled(planned.trained, cohorts)
+    shards, test, mean, deviation = scaled_by_release(config, planned.declared, units, planned.test, plan, gate, known)
+    if isinstance(algorithm, FlipsLabels):
+        shards = flip_labels(shards, algorithm.flip_chance, stream(config.seed, "labels"))
+    holdings, batch_size = planned.trained.holdings, config.algorithm.work.batch_size
+    members = None if cohorts is None else cohorts.behind(holdings, config.run.absence, batch_size)
+    simulation = _simulation(config, planned.agreed, shards, test, members)
     recipe = Recipe(cells.schema, "unit", mean, deviation, config.data.bias, config.data.row_norm)
-    return Experiment(config, simulation, agreed.plan, agreed.made, recipe, dealt.holdings, gate)
+    apart = planned.apart(None if gate is None else gate.ledger, run_name(config, known_by))
+    return Experiment(config, simulation, plan, planned.agreed.made, recipe, holdings, gate, apart)
+
+
+def held_out_again(config: Config, ledger: "Ledger", run: str) -> Apart:
+    """What a run held out, from its configuration and from the key beside its ledger.
+
+    Args:
+        config: as the run's folder has it.
+        ledger: that the run was charged to.
+        run: what the ledger calls it.
+    """
+    cells = SOURCES[config.data.name].read(config.data.source)
+    settled = settle(config, cells)
+    cells = encoded(settled, cells)
+    apart = _plan(settled, cells, ledger).apart(ledger, run)
+    assert apart is not None, "its folder says so"
+    return apart
 
 
 def _simulation(

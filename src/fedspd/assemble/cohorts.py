@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from fedspd.algorithms import METHODS
-from fedspd.assemble.deal import deal_seed
+from fedspd.assemble.records.deal import deal_seed
 from fedspd.config import Config
 from fedspd.data import Holdings, Shards
-from fedspd.data.scaling import LARGE
+from fedspd.data.features.scaling import LARGE
 from fedspd.engine import stream
 from fedspd.engine.arrivals import Members
+from fedspd.engine.batches import member_batches
 from fedspd.errors import InputError
 from fedspd.privacy import ProvedPlan, PublishedPlan, SharedNoise
 from fedspd.privacy.shared_noise import usual_colluders, usual_threshold
@@ -35,9 +36,15 @@ class Cohorts:
         """Noise in a release over what its claim counts on, on average."""
         return float(np.mean([self.sharing.spread(size) for size in self.sizes.tolist()]))
 
-    def behind(self, holdings: Holdings, absence: float) -> Members:
+    def behind(self, holdings: Holdings, absence: float, batch_size: int | None) -> Members:
         """Them as a simulation knows them."""
-        return Members(tuple(holdings.sizes[each] for each in self.members), self.sharing, absence)
+        records, batches = self._by_cohort(holdings.sizes), None
+        if batch_size is not None:
+            batches = self._by_cohort(member_batches(holdings.sizes, batch_size))
+        return Members(records, self.sharing, absence, batches)
+
+    def _by_cohort(self, numbers: np.ndarray) -> tuple[np.ndarray, ...]:
+        return tuple(numbers[each] for each in self.members)
 
 
 def cohorts_of(config: Config) -> Cohorts | None:
@@ -68,7 +75,7 @@ def asked(config: Config) -> int:
     """How many clients take part in a round; where sums are secure, how many cohorts."""
     if config.cohorts is None:
         return config.participants
-    return config.participants * config.cohorts // config.partition.clients
+    return round(config.participants * config.cohorts / config.partition.clients)
 
 
 def pooled_holdings(holdings: Holdings, cohorts: Cohorts | None) -> Holdings:
@@ -76,6 +83,15 @@ def pooled_holdings(holdings: Holdings, cohorts: Cohorts | None) -> Holdings:
     if cohorts is None:
         return holdings
     return replace(holdings, sizes=np.array([holdings.sizes[each].sum() for each in cohorts.members]))
+
+
+def most_crowded(holdings: Holdings, batch_size: int | None) -> tuple[int, int] | None:
+    """Records and batch of the member whose records are drawn most often: what the others pay is less."""
+    if batch_size is None:
+        return None
+    batches = member_batches(holdings.sizes, batch_size)
+    worst = int(np.argmax(batches / holdings.sizes))
+    return int(holdings.sizes[worst]), int(batches[worst])
 
 
 def pooled(shards: Shards, cohorts: Cohorts | None) -> Shards:
@@ -89,10 +105,11 @@ def _pooled(shards: Shards, cohorts: Cohorts) -> Shards:
     starts = shards.offsets
     ranges = [np.arange(int(starts[i]), int(starts[i + 1])) for each in cohorts.members for i in each.tolist()]
     rows = np.concatenate(ranges)
-    offsets = np.concatenate([[0], np.cumsum(pooled_holdings(shards.holdings, cohorts).sizes)])
+    offsets = np.concatenate([[0], np.cumsum([shards.rows[each].sum() for each in cohorts.members])])
     order = rows if shards.order is None else shards.order[rows]
     features, labels = np.asarray(shards.features)[rows], shards.labels[rows]
-    return replace(shards, features=features, labels=labels, offsets=offsets, order=order)
+    units = None if shards.units is None else shards.units.pooled(cohorts.members)
+    return replace(shards, features=features, labels=labels, offsets=offsets, order=order, units=units)
 
 
 _remembered = lru_cache(maxsize=2)(_pooled)
@@ -116,18 +133,23 @@ def told_trust(plan: ProvedPlan | PublishedPlan) -> dict[str, Any]:
 
 def _check(config: Config, count: int, clients: int) -> None:
     method = config.algorithm.method
-    if not method.on_sums:
-        able = ", ".join(name for name, each in METHODS.items() if each.on_sums)
+    whole = config.privacy.unit == "client"
+    if method.off_sums is not None and not (whole and method.by_client):
+        able = ", ".join(name for name, each in METHODS.items() if each.on_sums or (whole and each.by_client))
         raise InputError(
             "privacy.trust = secure-sums needs a method whose round is one Gaussian release of a gradient at the "
-            f"server's weights, got {method.name}; use {able}, or privacy.trust = each-upload."
+            f"server's weights, got {method.name}, which {method.off_sums}; use {able}, or privacy.trust = each-upload."
         )
     if config.problem.counts != "records":
         raise InputError(
             f"secure sums count every record the same, got problem.counts = {config.problem.counts}; set it to records."
         )
-    if count > clients or config.participants * count % clients:
-        size = clients / count
+    if count > clients:
+        raise InputError(
+            f"privacy.cohorts must be at most the number of clients, {clients}, got {count}; lower it, or leave it out."
+        )
+    size = clients / count
+    if abs(config.participants - asked(config) * size) >= 1 or not asked(config):
         raise InputError(
             f"run.participants must be whole cohorts, of {size:g} clients each, got {config.participants}; set it to "
             f"{clients}, leave it out, or choose privacy.cohorts to fit it."

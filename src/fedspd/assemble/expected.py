@@ -2,11 +2,12 @@
 
 from typing import Any, NamedTuple
 
-from fedspd.assemble.encoding import noise_per_coordinate, schema_for
+from fedspd.assemble.records.deal import counted
+from fedspd.assemble.records.encoding import noise_per_coordinate, schema_for
 from fedspd.assemble.settled import settle
 from fedspd.config import Config
 from fedspd.data import Categorical, Cells, Numeric, Schema
-from fedspd.data.columns import Column, Product
+from fedspd.data.features.columns import Column, Product
 from fedspd.target import Classes
 
 ANY_CLASSES = Classes("any", ("no", "yes"))
@@ -21,7 +22,8 @@ class Expected(NamedTuple):
 
 def expected_of(config: Config, cells: Cells) -> Expected:
     """What a run on these records is to expect; they are counted, and not looked at."""
-    return expected_noise(settle(config, cells), cells.schema, len(cells.train))
+    settled = settle(config, cells)
+    return expected_noise(settled, cells.schema, counted(settled, cells.train))
 
 
 def expected_noise(config: Config, schema: Schema | None, records: int) -> Expected:

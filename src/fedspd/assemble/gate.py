@@ -1,43 +1,68 @@
 """A durable ledger between a simulation and its releases."""
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fedspd.assemble.cohorts import Cohorts
 from fedspd.config import Config
 from fedspd.data import Shards
 from fedspd.errors import InputError
 from fedspd.privacy import ProvedPlan
 from fedspd.privacy.accounting import Event
-from fedspd.privacy.ledger import Budget, Ledger
 
+if TYPE_CHECKING:  # a run without a ledger starts without SQLite
+    from fedspd.privacy.ledger import Ledger
+
+MOMENTS = "moments"  # what the ledger calls their release
 SECRET = 2**64  # seeds from here on are drawn, not chosen
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which run this is, where it may be cut off and go on."""
+
+    key: str  # of its settings, the program and the records: with the seed, it fixes every release
+    resumed: bool = False  # whether charges of before are its own
+    drawn: int | None = None  # the seed, where it was drawn and somebody keeps it for as long as the run takes
+
+    def on(self, records: str) -> "Identity":
+        """The same on some of the records only, told by a digest."""
+        return replace(self, key=hashlib.blake2b(f"{self.key} {records}".encode(), digest_size=16).hexdigest())
 
 
 @dataclass(frozen=True)
 class LedgerGate:
     """A ledger for one run's clients, as the engine sees it. Round 0 is the release of moments."""
 
-    ledger: Ledger
+    ledger: "Ledger"
     plan: ProvedPlan
     run: str
     method: str
     names: tuple[tuple[str, ...], ...]  # of the client in each place, or of the members of the cohort there
+    paid: Mapping[int, frozenset[str]] = field(default_factory=dict)  # by round, before this run was cut off
 
     def charge(self, round: int, clients: np.ndarray) -> np.ndarray:
-        """Charge each client its own event, or all members of a cohort theirs, or none of them; durable on return."""
+        """Charge each client its own event, or all members of a cohort theirs, or none of them; durable on return.
+
+        A round that was paid for before the run was cut off is the same release again: same draws, same records, same
+        program. Whoever paid then takes part, nobody else, and nobody pays twice.
+        """
+        if round in self.paid:
+            return self._all_in(clients, self.paid[round])
         events = self._events(round, clients)
         if len(events) > len(clients):
             events = self._events(round, clients[self._all_in(clients, self.ledger.affordable(events))])
-        granted = self.ledger.charge(self.run, round, self.method if round else "moments", events).granted
+        granted = self.ledger.charge(self.run, round, self.method if round else MOMENTS, events).granted
         return self._all_in(clients, granted)
 
     def charge_all(self, round: int) -> bool:
         """Charge every client, or none if one of them has no budget for it."""
         everyone = np.arange(len(self.names))
+        if round in self.paid:
+            return bool(self.charge(round, everyone).all())
         events = self._events(round, everyone)
         return len(self.ledger.affordable(events)) == len(events) and bool(self.charge(round, everyone).all())
 
@@ -53,53 +78,80 @@ class LedgerGate:
         return group.event if round or group.moments is None else group.moments
 
 
-def open_gate(
-    ledger: Ledger,
-    plan: ProvedPlan,
+class OnLedger(NamedTuple):
+    """What a ledger calls the clients of a run."""
+
+    deal: str  # how the records were dealt
+    places: tuple[tuple[str, ...], ...]  # the client in each place of the plan, or the members of the cohort there
+    own: bool  # whether the table brings clients of its own
+
+
+def on_ledger(
     config: Config,
     shards: Shards,
     own: tuple[str, tuple[str, ...]] | None = None,
-    epsilon: float | None = None,
-    cohorts: Cohorts | None = None,
-) -> LedgerGate:
-    """Enter every client with its budget and its plan.
-
-    A client's name says how the records were dealt: budgets belong to records, so a run that deals them
-    otherwise is refused. The run is named by its seed: another run with the same seed would draw the
-    same noise again, and is refused too, also where the first one was killed half way.
+    cohorts: tuple[np.ndarray, ...] | None = None,
+) -> OnLedger:
+    """Names that say how the records were dealt: budgets belong to records.
 
     Args:
         own: where the table brings clients of its own, what it tells them apart by, and their names. Whatever
             part of its records such a client trains on, it is charged for all of them.
-        epsilon: what a client may spend in all its runs on this ledger; None: what the plan spends.
-        cohorts: which stand in the clients' places of the plan; None: each client in its own.
+        cohorts: members of those that stand in the clients' places of the plan; None: each client in its own.
     """
     deal = _deal(config, shards) if own is None else f"own {own[0].replace('@', '%40')}"
-    run = _run_name(config)
     clients = own[1] if own is not None else tuple(f"client-{number}" for number in range(shards.clients))
     names = tuple(f"{client}@{deal}" for client in clients)
-    _check_unused(ledger, run, deal, config)
-    if own is not None and ledger.accounts and not {*names} & {*ledger.accounts}:
+    places = tuple((name,) for name in names)
+    if cohorts is not None:
+        places = tuple(tuple(names[client] for client in each.tolist()) for each in cohorts)
+    return OnLedger(deal, places, own is not None)
+
+
+def open_gate(
+    ledger: "Ledger",
+    plan: ProvedPlan,
+    config: Config,
+    called: OnLedger,
+    epsilon: float | None = None,
+    identity: Identity | None = None,
+) -> LedgerGate:
+    """Enter every client with its budget and its plan.
+
+    A run that deals the records otherwise than earlier ones is refused. The run is named by its seed: another run with
+    the same seed would draw the same noise again, and is refused too, also where the first one was killed half way;
+    unless it is that one, resumed.
+
+    Args:
+        called: names of the clients.
+        epsilon: what a client may spend in all its runs on this ledger; None: what the plan spends.
+        identity: which run this is, where it may go on after it was cut off.
+    """
+    from fedspd.privacy.ledger import Budget
+
+    run, places, resumed = run_name(config, identity), called.places, identity is not None and identity.resumed
+    _check_unused(ledger, run, called.deal, config, resumed)
+    if called.own and ledger.accounts and not {name for names in places for name in names} & {*ledger.accounts}:
         raise InputError(
             f"clients must be called as in the earlier runs on this ledger, got none of its {len(ledger.accounts)}: "
             "records under another name could spend two budgets; use the names of before, or name a new ledger."
         )
-    places = tuple((name,) for name in names)
-    if cohorts is not None:
-        places = tuple(tuple(names[client] for client in each.tolist()) for each in cohorts.members)
     budgets, plans, most = {}, {}, plan.most_participations.tolist()
     for place, (members, budget) in enumerate(zip(places, plan.budgets.tolist(), strict=True)):
         total, alone = budget if epsilon is None else epsilon, config.privacy.epsilon_alone
-        allowed = Budget(total, plan.delta, plan.relation, alone)  # pyright: ignore[reportArgumentType]
+        allowed = Budget(total, plan.delta, plan.relation, alone, plan.unit)  # pyright: ignore[reportArgumentType]
         budgets |= dict.fromkeys(members, allowed)
         plans |= dict.fromkeys(members, plan.history(int(plan.group[place]), most[place]))
     ledger.enter(budgets, plans)
-    return LedgerGate(ledger, plan, run, config.algorithm.name, places)
+    paid = ledger.charged_in(run, (config.algorithm.name, MOMENTS)) if resumed else {}
+    return LedgerGate(ledger, plan, run, config.algorithm.name, places, paid)
 
 
-def _check_unused(ledger: Ledger, run: str, deal: str, config: Config) -> None:
-    """Refuse draws that were used before, and records that were dealt otherwise."""
-    if any(charged.run == run for charged in ledger.charges()):
+def _check_unused(ledger: "Ledger", run: str, deal: str, config: Config, resumed: bool) -> None:
+    """Refuse draws that were used before, but by this very run, and records that were dealt otherwise."""
+    seed = _seed_name(config)
+    used = {charged.run for charged in ledger.charges() if charged.run.split("/")[0] == seed}
+    if used - ({run} if resumed else set()):
         raise InputError(
             f"a noise draw is used once, got run.seed = {config.run.seed} for the second time on this ledger; choose "
             "another seed."
@@ -111,8 +163,13 @@ def _check_unused(ledger: Ledger, run: str, deal: str, config: Config) -> None:
         )
 
 
-def _run_name(config: Config) -> str:
-    """After the seed; one that was drawn must not be read from a ledger, so only its digest stands there."""
+def run_name(config: Config, identity: Identity | None = None) -> str:
+    """After the seed and, where it may be resumed, after all else that its releases follow from."""
+    return _seed_name(config) if identity is None else f"{_seed_name(config)}/{identity.key[:16]}"
+
+
+def _seed_name(config: Config) -> str:
+    """Of a seed; one that was drawn must not be read from a ledger, so only its digest stands there."""
     seed = config.seed
     if seed < SECRET:
         return f"seed-{seed}"
@@ -122,6 +179,7 @@ def _run_name(config: Config) -> str:
 def _deal(config: Config, shards: Shards) -> str:
     """A short name of which client holds which record: the owner of every row of the data, whatever decided it."""
     order = np.arange(len(shards.labels)) if shards.order is None else shards.order
+    order = order[np.lexsort((order, np.repeat(np.arange(shards.clients), shards.rows)))]  # whatever is protected
     source = f"{config.data.name} {config.data.split} ".encode()  # rows are numbered within what is trained on
     rows = (np.ascontiguousarray(array, "<i8").tobytes() for array in (shards.offsets, order))
     return hashlib.blake2b(source + b"".join(rows), digest_size=8).hexdigest()

@@ -4,23 +4,30 @@ import multiprocessing
 import os
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from itertools import islice
 from typing import Any, TypeVar
 
-from fedspd.assemble.build import prepare_experiment
-from fedspd.assemble.deal import deal_seed
+import numpy as np
+
+from fedspd.assemble.build import Experiment, prepare_experiment
 from fedspd.assemble.engines import compiled, pick_engine
 from fedspd.assemble.extensions import Brought, bring, brought
-from fedspd.assemble.run import Run, conclude, execute
-from fedspd.assemble.scaling import memory
-from fedspd.config import Config, changed
+from fedspd.assemble.records.deal import deal_seed
+from fedspd.assemble.records.scaling import memory
+from fedspd.assemble.run import Run, conclude, execute, on_engine
+from fedspd.config import Config
 from fedspd.config.sections import SECTIONS
-from fedspd.engine.parallel import stay_on_one_core
+from fedspd.engine import Outcome
+from fedspd.engine.measuring.measures import measures_of_many
+from fedspd.engine.parallel import ParallelMap, cores, stay_on_one_core
 from fedspd.errors import InputError
 
 Ended = TypeVar("Ended")
 CHUNK = 8  # runs handed to a process at a time
+CONCLUDED = 256  # compiled runs summed up side by side
 TABLES = 2 << 30  # bytes of records prepared together
 _KNOWN = memory()  # of a process that runs one after another
 
@@ -38,7 +45,7 @@ def run_many(configs: Sequence[Config], engine: str = "auto") -> Iterator[tuple[
         engine: for those whose `run.engine` is "auto".
     """
     numbered = [
-        (number, changed(config, {"run.engine": engine}) if config.run.engine == "auto" else config)
+        (number, on_engine(config, engine) if config.run.engine == "auto" else config)
         for number, config in enumerate(configs)
     ]
     alone: list[tuple[int, Config]] = []
@@ -81,9 +88,31 @@ def _run_together(group: list[tuple[int, Config]]) -> Iterator[tuple[int, Run]]:
         lot = group[begin : begin + size]
         started = time.perf_counter()
         prepared = [prepare_experiment(config, known=known) for _, config in lot]
-        for place, outcome in compiled([experiment.simulation for experiment in prepared]):
-            seconds = (time.perf_counter() - started) / len(lot)
-            yield lot[place][0], conclude(prepared[place], outcome, "jax", seconds)
+        outcomes = compiled([experiment.simulation for experiment in prepared])
+        with cores() as threads:
+            while some := list(islice(outcomes, CONCLUDED)):
+                seconds = (time.perf_counter() - started) / len(lot)
+                measures = _measured(prepared, some, threads)
+                for place, outcome in some:
+                    run = conclude(prepared[place], outcome, "jax", seconds, measures[place])
+                    yield lot[place][0], run
+
+
+def _measured(
+    prepared: Sequence[Experiment], some: Sequence[tuple[int, Outcome]], each: ParallelMap
+) -> dict[int, dict[str, Any]]:
+    """What runs reach on the test set: those that share one together."""
+    together: dict[Any, list[tuple[int, Outcome]]] = {}
+    for place, outcome in some:
+        simulation = prepared[place].simulation
+        together.setdefault((id(simulation.test), simulation.algorithm.objective.loss), []).append((place, outcome))
+    found: dict[int, dict[str, Any]] = {}
+    for (_, loss), own in together.items():
+        weights = np.array([outcome.weights for _, outcome in own])
+        averages = np.array([outcome.average(prepared[place].config.run.average_last) for place, outcome in own])
+        measures = measures_of_many(prepared[own[0][0]].simulation.test, loss, weights, averages, each)
+        found |= {place: measured for (place, _), measured in zip(own, measures, strict=True)}
+    return found
 
 
 def _run_apart(numbered: list[tuple[int, Config]], run: Callable[[Config], Ended]) -> Iterator[tuple[int, Ended]]:
@@ -115,6 +144,7 @@ def _costly_first(config: Config) -> tuple[Any, ...]:
 
 def _begin(things: Brought) -> None:
     """What the parent has registered is known here, too."""
+    warnings.filterwarnings("ignore", category=RuntimeWarning)  # a run that diverged says so itself
     bring(things)
     stay_on_one_core()
     end_with_parent()
@@ -133,7 +163,7 @@ def end_with_parent() -> None:
 
 
 def _run_some(numbered: list[tuple[int, Config]], run: Callable[[Config], Ended]) -> list[tuple[int, Ended]]:
-    return [(number, run(changed(config, {"run.engine": "numpy"}))) for number, config in numbered]
+    return [(number, run(on_engine(config, "numpy"))) for number, config in numbered]
 
 
 def _run_one(config: Config) -> Run:

@@ -12,14 +12,25 @@ from fedspd.errors import InputError
 SEED_BITS = 128
 
 
-def settle(config: Config, cells: Cells) -> Config:
-    """The configuration with nothing left open that a run needs to be the same for everybody in it."""
+def draw_seed() -> int:
+    """From the operating system; larger than any that is chosen."""
+    return SECRET + secrets.randbits(SEED_BITS)
+
+
+def settle(config: Config, cells: Cells, drawn: int | None = None) -> Config:
+    """The configuration with nothing left open that a run needs to be the same for everybody in it.
+
+    Args:
+        config: what is left open in it is filled in.
+        cells: the records.
+        drawn: the seed that `draw_seed` gave before, where none is chosen; None: a new one.
+    """
     own = config.partition.kind == "own"
     clients = len(own_clients(cells.train)) if own else config.partition.clients
     settled = config
     settled = replace(settled, partition=replace(config.partition, clients=clients))
     if config.run.seed is None:
-        settled = replace(settled, run=replace(settled.run, seed=SECRET + secrets.randbits(SEED_BITS)))
+        settled = replace(settled, run=replace(settled.run, seed=draw_seed() if drawn is None else drawn))
     return settled
 
 

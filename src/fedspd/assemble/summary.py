@@ -1,5 +1,6 @@
 """The numbers a run is remembered by."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -7,11 +8,10 @@ import numpy as np
 
 from fedspd.algorithms import METHODS, Algorithm, label
 from fedspd.algorithms.base import PerturbsObjective
-from fedspd.algorithms.parts.spd_on_sums import SPDOnSums
 from fedspd.assemble.build import Experiment
 from fedspd.assemble.cohorts import told_trust
 from fedspd.engine import Outcome
-from fedspd.engine.measures import measures_on, optimum_measures
+from fedspd.engine.measuring.measures import optimum_measures
 from fedspd.privacy import ProvedPlan, PublishedPlan
 from fedspd.privacy.accounting import spent
 from fedspd.results import COLUMNS, Convergence, History, Summary
@@ -39,6 +39,7 @@ def summarize(
     best: np.ndarray | None,
     engine: str,
     wall_seconds: float,
+    measures: Mapping[str, Any],
 ) -> Summary:
     """Privacy first, then what was reached, beside what the optimum reaches where that was solved for."""
     simulation, history = experiment.simulation, outcome.history
@@ -67,9 +68,11 @@ def summarize(
         penalty=algorithm.penalty,
         inverse_step=history.last("inverse_step"),
         test_accuracy=history.last("test_accuracy"),
-        **measures_on(simulation.test, algorithm.objective.loss, outcome.weights, average),
+        **measures,
         **optimum_measures(algorithm.objective.loss, simulation.test, best),
-        bytes_uploaded=NUMBER * reply_size(algorithm, columns, outputs) * int(history["participants"].sum()),
+        bytes_uploaded=NUMBER
+        * upload_size(algorithm, experiment.plan, columns, outputs)
+        * int(history["participants"].sum()),
         objective=history.last("objective"),
         alfv=history.last("alfv"),
         consensus_error=history.last("consensus_error"),
@@ -79,16 +82,16 @@ def summarize(
         wall_seconds=wall_seconds,
         seed=experiment.config.run.seed,
         columns=COLUMNS,
-        records=len(shards.labels),
+        records=experiment.holdings.records,
         test_records=None if simulation.test is None else len(simulation.test),
         engine=engine,
     )
 
 
-def reply_size(algorithm: Algorithm, columns: int, outputs: int) -> int:
-    """Numbers that a client uploads in a round."""
-    if isinstance(algorithm, SPDOnSums):
-        return columns * outputs  # a gradient; the reply is the server's own
+def upload_size(algorithm: Algorithm, plan: AnyPlan, columns: int, outputs: int) -> int:
+    """Numbers that a client uploads in a round: its reply, or a gradient where a cohort replies in its place."""
+    if told_trust(plan):
+        return columns * outputs
     return algorithm.start(np.zeros((1, columns, outputs)))[2].size
 
 
@@ -112,7 +115,7 @@ def stated_privacy(
         "title": label(name, name),
         "guarantee": plan.guarantee,
         "delta": plan.delta,
-        "unit": "record",
+        "unit": plan.unit,
         "relation": plan.relation,
         "sampling": plan.sampling,
         "mechanism": MECHANISMS[plan.law] + (IN_OBJECTIVES if isinstance(method, PerturbsObjective) else ""),
@@ -121,6 +124,7 @@ def stated_privacy(
         "precision": precision,
         "epsilon_spent_max": history.last("epsilon_max"),
         "epsilon_spent_mean": history.last("epsilon_mean"),
+        "clip_norm": float(method.objective.clip_norm) if np.isfinite(method.objective.clip_norm) else None,
     }
     if isinstance(plan, ProvedPlan):
         return common | _proved(plan) | _trust(plan)

@@ -1,9 +1,9 @@
 """The attack that every "proved" sensitivity must survive: replay a transcript on a neighboring shard.
 
-All released values are frozen, one record is swapped, all randomness is the same. Then nothing but
-the query may differ, and the query by no more than its sensitivity, in any round. Where a round has several releases,
-one of them at most may differ. Where noise goes into an objective, a query is the noise under which the frozen
-minimizer would be released.
+All released values are frozen, one record, or one person with all of its rows, is swapped, all randomness is the same.
+Then nothing but the query may differ, and the query by no more than its sensitivity, in any round. Where a round has
+several releases, one of them at most may differ. Where noise goes into an objective, a query is the noise under which
+the frozen minimizer would be released.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from fedspd.algorithms.base import RemembersNoise, at_weights, draws_shape
+from fedspd.algorithms.base import RemembersNoise, Told, at_weights, draws_shape
+from fedspd.data import Shards
+from fedspd.data.holding.units import Units
+from fedspd.engine.batches import gather_batches
 from fedspd.engine.release import Drawn
 from fedspd.engine.release import release as make_release
 from fedspd.engine.round import play_free
@@ -20,15 +23,26 @@ from fedspd.problem import Huber, LeastSquares, Loss, Poisson
 from fedspd.typing import Argmin, Batches, Private, Query
 
 COLUMNS, BATCH, ROUNDS = 3, 6, 5  # of a small attack
+MOST_ROWS = 4  # of a person in it
 TOLERANCE = 1e-9
+STRETCH = 3.0  # any number will do: it is applied to what was released
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One client's records."""
+    """One client's records, or those of its persons."""
 
     features: np.ndarray
     labels: np.ndarray
+    starts: np.ndarray | None = None  # where each person's rows begin, and where the last one's end; None: no persons
+
+    def with_person(self, index: int, rows: np.ndarray, labels: np.ndarray) -> "Shard":
+        """The same shard but for one person, who may have another number of rows."""
+        assert self.starts is not None, "a shard of persons"
+        begin, end = self.starts[index : index + 2].tolist()
+        features = np.concatenate([self.features[:begin], rows, self.features[end:]])
+        shift = np.where(np.arange(len(self.starts)) > index, len(rows) - (end - begin), 0)
+        return Shard(features, np.concatenate([self.labels[:begin], labels, self.labels[end:]]), self.starts + shift)
 
     def with_record(self, index: int, row: np.ndarray, label: Any) -> "Shard":
         """The same shard but for one record."""
@@ -37,12 +51,16 @@ class Shard:
         return replace(self, features=features, labels=labels)
 
     def batches(self, drawn: np.ndarray, divisor: float | None = None) -> Batches:
-        """`drawn` is (local steps, longest batch): record numbers, or -1 for nobody.
+        """`drawn` is (local steps, longest batch): numbers of records or of persons, or -1 for nobody.
 
         A batch's sum is divided by its length unless a nominal divisor is given.
         """
-        features = np.where(drawn[..., None] < 0, 0.0, self.features[drawn])
         size = float(drawn.shape[1]) if divisor is None else divisor
+        if self.starts is not None:
+            units = Units("person", self.starts, np.array([0, len(self.starts) - 1]))
+            shards = Shards(self.features, self.labels, np.array([0, len(self.labels)]), None, units=units)
+            return gather_batches(shards, np.array([0]), drawn[None], np.array([size]))
+        features = np.where(drawn[..., None] < 0, 0.0, self.features[drawn])
         return Batches(features[None], self.labels[drawn][None], np.array([size]))
 
 
@@ -50,10 +68,15 @@ class Shard:
 class Found:
     """What a replay found."""
 
-    worst_ratio: float  # of the query's movement to its sensitivity, over all releases; infinite if it must not move
+    ratios: tuple[tuple[float, ...], ...]  # of a query's movement to its sensitivity, by round and release of it
     state_differs: bool  # something kept or sent depends on the record beside the release
     most_moved: int  # releases of one round that depend on the record
     miss: float  # how far the noise that a released minimizer gives away is from the noise that was drawn
+
+    @property
+    def worst_ratio(self) -> float:
+        """The largest, infinite where something moved that must not; zero where there were free rounds only."""
+        return max((ratio for round in self.ratios for ratio in round), default=0.0)
 
     @property
     def survived(self) -> bool:
@@ -62,7 +85,7 @@ class Found:
         return self.worst_ratio <= 1 + TOLERANCE and not self.state_differs and self.most_moved <= 1 and exact
 
 
-def attack(algorithm: Any, row_norm: float, tries: int = 40, seed: int = 0) -> Found:
+def attack(algorithm: Any, row_norm: float, tries: int = 40, seed: int = 0, unit: str = "record") -> Found:
     """The worst of some replays on random neighbors of a small shard; the server sends what it likes.
 
     Args:
@@ -70,31 +93,58 @@ def attack(algorithm: Any, row_norm: float, tries: int = 40, seed: int = 0) -> F
         row_norm: every feature row is at most this long.
         tries: pairs of neighbors.
         seed: of the pairs.
+        unit: what they differ in, "record" or "person".
     """
     rng = np.random.default_rng(seed)
-    found = [_one_attack(algorithm, row_norm, rng) for _ in range(tries)]
+    found = [_one_attack(algorithm, row_norm, rng, unit) for _ in range(tries)]
+    return worst(found)
+
+
+def worst(found: list[Found]) -> Found:
+    """All that several replays of a method found, each of as many rounds."""
     return Found(
-        max(one.worst_ratio for one in found),
+        tuple(tuple(map(max, zip(*round, strict=True))) for round in zip(*(one.ratios for one in found), strict=True)),
         any(one.state_differs for one in found),
         max(one.most_moved for one in found),
         max(one.miss for one in found),
     )
 
 
-def _one_attack(algorithm: Any, row_norm: float, rng: np.random.Generator) -> Found:
+def _one_attack(algorithm: Any, row_norm: float, rng: np.random.Generator, unit: str) -> Found:
     steps, outputs = algorithm.local_steps, algorithm.objective.loss.outputs
     records = BATCH * steps
-    shard = Shard(_rows(rng, records, row_norm), _labels(rng, algorithm.objective.loss, records))
-    swapped = int(rng.integers(records))
-    other = [_rows(rng, 1, row_norm)[0], -shard.features[swapped], shard.features[swapped]][rng.integers(3)]
-    other = 0 * other if algorithm.relation == "zero-out" else other
-    neighbor = shard.with_record(swapped, other, _labels(rng, algorithm.objective.loss, 1)[0])
+    shard, neighbor = (_pair if unit == "record" else _pair_of_persons)(algorithm, row_norm, rng, records)
     drawn = [rng.permutation(records).reshape(steps, BATCH) for _ in range(ROUNDS)]
     servers = rng.standard_normal((ROUNDS, COLUMNS, outputs)) * rng.uniform(0, 3)
     return replay(algorithm, shard, neighbor, drawn, servers, unit_draws(rng, algorithm, ROUNDS, COLUMNS))
 
 
-def _labels(rng: np.random.Generator, loss: Loss, count: int) -> np.ndarray:
+def _pair(algorithm: Any, row_norm: float, rng: np.random.Generator, records: int) -> tuple[Shard, Shard]:
+    loss = algorithm.objective.loss
+    shard = Shard(random_rows(rng, records, row_norm), random_labels(rng, loss, records))
+    swapped = int(rng.integers(records))
+    other = [random_rows(rng, 1, row_norm)[0], -shard.features[swapped], shard.features[swapped]][rng.integers(3)]
+    other = 0 * other if algorithm.relation == "zero-out" else other
+    return shard, shard.with_record(swapped, other, random_labels(rng, loss, 1)[0])
+
+
+def _pair_of_persons(algorithm: Any, row_norm: float, rng: np.random.Generator, persons: int) -> tuple[Shard, Shard]:
+    """One person has other rows, and another number of them: all different, or all alike, which move most."""
+    loss, counts = algorithm.objective.loss, rng.integers(1, MOST_ROWS + 1, persons)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    shard = Shard(random_rows(rng, starts[-1], row_norm), random_labels(rng, loss, starts[-1]), starts)
+    swapped, count = int(rng.integers(persons)), int(rng.integers(1, MOST_ROWS + 1))
+    one, label = random_rows(rng, 1, row_norm), random_labels(rng, loss, 1)
+    if rng.integers(2):
+        shard = shard.with_person(swapped, np.repeat(one, MOST_ROWS, axis=0), np.repeat(label, MOST_ROWS))
+        others, labels = np.repeat(-one, count, axis=0), np.repeat(label, count)
+    else:
+        others, labels = random_rows(rng, count, row_norm), random_labels(rng, loss, count)
+    others = 0 * others if algorithm.relation == "zero-out" else others
+    return shard, shard.with_person(swapped, others, labels)
+
+
+def random_labels(rng: np.random.Generator, loss: Loss, count: int) -> np.ndarray:
     """Classes; the ends and some between of a number on [-1, 1]; counts from none to the most."""
     if isinstance(loss, Poisson):
         return rng.choice([0.0, 1.0, loss.most], count)
@@ -103,7 +153,8 @@ def _labels(rng: np.random.Generator, loss: Loss, count: int) -> np.ndarray:
     return rng.integers(0, max(loss.outputs, 2), count)
 
 
-def _rows(rng: np.random.Generator, count: int, norm: float) -> np.ndarray:
+def random_rows(rng: np.random.Generator, count: int, norm: float) -> np.ndarray:
+    """Of any direction, and of lengths up to the longest."""
     rows = rng.standard_normal((count, COLUMNS))
     return rows * (norm * rng.uniform(0.2, 1.0, (count, 1)) / np.linalg.norm(rows, axis=1, keepdims=True))
 
@@ -115,31 +166,53 @@ def replay(
     """Run one client on both shards with the releases of the first."""
     outputs = algorithm.objective.loss.outputs
     server, start, _ = algorithm.start(np.zeros((1, shard.features.shape[1], outputs)))
-    first, second, worst, differs, most, miss = start, start, 0.0, False, 0, 0.0
+    first, second, differs, most, miss = start, start, False, 0, 0.0
+    ratios: list[tuple[float, ...]] = []
     for round, (drawn, weights) in enumerate(zip(draws, servers, strict=True), start=1):
         told, moved = algorithm.broadcast(at_weights(server, weights), round), 0
-        batches, others = (one.batches(drawn, divisor) for one in (shard, neighbor))
+        told = told._replace(stretch=STRETCH) if isinstance(told, Told) else told
+        batches, others = _as_long(*(one.batches(drawn, divisor) for one in (shard, neighbor)))
         bound = float(np.max(algorithm.sensitivity(round, np.asarray(batches.divisors))))
         free = [play_free(algorithm, told, one) for one in (first, second)] if bound == 0 else [None]
         if free[0] is not None and free[-1] is not None:
             first, second = free[0].client, free[-1].client
             differs = differs or not same(first, second) or not np.array_equal(free[0].replies, free[-1].replies)
+            ratios.append(())
             continue
+        here: list[float] = []
         for step, fresh in releases(algorithm, normals[round - 1]):
             (first, noise), (second, _) = stirred(algorithm, first, fresh), stirred(algorithm, second, fresh)
-            query, kept = algorithm.query(told, first, only(batches, step))
-            other, other_kept = algorithm.query(told, second, only(others, step))
+            query, kept = algorithm.query(told, first, batches.steps(step))
+            other, other_kept = algorithm.query(told, second, others.steps(step))
             noise = scale * noise if bound > 0 else 0 * noise  # what depends on no record gets none
             release = make_release(query, Drawn("gaussian", 1.0, noise))
             apart = np.asarray(told_by(query, release.value)) - np.asarray(told_by(other, release.value))
-            moved, worst = moved + bool(np.any(apart)), max(worst, ratio(apart, bound))
+            moved += bool(np.any(apart))
+            here.append(ratio(apart, bound))
             if isinstance(query, Argmin):
                 miss = max(miss, float(np.linalg.norm(told_by(query, release.value) + noise)))
             first, reply = algorithm.settle(told, first, release, kept)
             second, other_reply = algorithm.settle(told, second, release, other_kept)
             differs = differs or not same(first, second) or not np.array_equal(reply, other_reply)
         most = max(most, moved)
-    return Found(worst, differs, most, miss)
+        ratios.append(tuple(here))
+    return Found(tuple(ratios), differs, most, miss)
+
+
+def _as_long(first: Batches, second: Batches) -> tuple[Batches, Batches]:
+    """Both filled up to the longer one's length: sums of other lengths are rounded otherwise."""
+    most = max(first.labels.shape[2], second.labels.shape[2])
+
+    def filled(batches: Batches) -> Batches:
+        more = [(0, 0), (0, 0), (0, most - batches.labels.shape[2])]
+        shares = None if batches.shares is None else np.pad(batches.shares, more)
+        features, labels = (
+            np.pad(np.asarray(batches.features), [*more, (0, 0)]),
+            np.pad(np.asarray(batches.labels), more),
+        )
+        return Batches(features, labels, batches.divisors, shares)
+
+    return filled(first), filled(second)
 
 
 def unit_draws(rng: np.random.Generator, algorithm: Any, rounds: int, columns: int) -> np.ndarray:
@@ -153,11 +226,6 @@ def releases(algorithm: Any, draws: np.ndarray) -> Iterator[tuple[slice, np.ndar
         yield slice(None), draws
     else:
         yield from ((slice(step, step + 1), draws[:, step]) for step in range(algorithm.releases))
-
-
-def only(batches: Batches, steps: slice) -> Batches:
-    """The batches of some steps."""
-    return Batches(batches.features[:, steps, ...], batches.labels[:, steps, ...], batches.divisors)
 
 
 def stirred(algorithm: Any, client: Any, draws: np.ndarray) -> tuple[Any, Any]:

@@ -7,7 +7,23 @@ from rich.table import Table
 
 from fedspd import __version__
 from fedspd import config as configuration
-from fedspd.cli import data, deploy, export, methods, plan, predict, privacy, report, run, studies, sweep
+from fedspd.cli.commands import (
+    audit,
+    data,
+    deploy,
+    evaluate,
+    export,
+    methods,
+    plan,
+    predict,
+    privacy,
+    report,
+    resume,
+    run,
+    statement,
+    studies,
+    sweep,
+)
 from fedspd.cli.console import PlainConsole
 from fedspd.cli.door import guarded
 from fedspd.config import describe
@@ -55,10 +71,14 @@ methods.register(app)
 studies.register(app)
 sweep.register(app)
 report.register(app)
+statement.register(app)
+audit.register(app)
 predict.register(app)
+evaluate.register(app)
 export.register(app)
 data.register(app)
 deploy.register(app)
+resume.register(app)
 
 
 def main() -> None:

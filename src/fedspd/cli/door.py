@@ -24,6 +24,8 @@ err = PlainConsole(stderr=True)
 def guarded(command: Callable[[], Any]) -> None:
     """Call a command; whatever it meets, say so in a sentence and leave with the exit code that belongs to it."""
     _print_any_character()
+    os.environ.pop("SOURCE_DATE_EPOCH", None)  # NumPy fails to load where it is no number, and no file here has a date
+    os.environ["MPLBACKEND"] = "agg"  # pictures go to files, and Matplotlib fails to load where the name is unknown
     warnings.filterwarnings("ignore", category=RuntimeWarning)  # a run that diverged says so itself
     interrupted = _unwind_on_signals()
     try:

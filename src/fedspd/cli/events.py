@@ -30,11 +30,11 @@ Contraction = Annotated[
     float,
     typer.Option(
         help="gamma / (gamma + rho) with Q > 1; valid for fedspd alone, which releases the average of its local steps; "
-        "every other method has 0, which is always safe"
+        "every other method has 0, which is always safe",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON and nothing else")]
-MaxBatch = Annotated[int | None, typer.Option(help="largest batch the step size allows, for poisson with Q > 1")]
+MaxBatch = Annotated[int | None, typer.Option(min=1, help="largest batch the step size allows, for poisson with Q > 1")]
 
 
 def event_of(

@@ -19,6 +19,10 @@ Data = Annotated[
 SchemaFile = Annotated[str | None, typer.Option("--schema", help="of your table, see `fedspd data describe`")]
 TargetColumn = Annotated[str | None, typer.Option("--target", help="the column to predict, as the schema declares it")]
 ClientColumn = Annotated[str | None, typer.Option("--client", help="the column that names each record's client")]
+PersonColumn = Annotated[
+    str | None,
+    typer.Option("--person", help="the column that says whom a record is about; their records stay together"),
+]
 Clients = Annotated[int | None, typer.Option("--clients", help="deal records to so many clients at random", min=1)]
 TestTable = Annotated[str | None, typer.Option("--test", help="a table to measure models on; it is not protected")]
 TestShare = Annotated[
@@ -45,6 +49,7 @@ class Asked(NamedTuple):
     epsilon: float | None = None
     delta: float | None = None
     trust: str | None = None
+    person: str | None = None
 
 
 def settings_of(asked: Asked) -> dict[str, Any]:
@@ -85,7 +90,7 @@ def _of_data(asked: Asked, data: str) -> dict[str, Any]:
             f"`fedspd data describe {data} --target COLUMN > schema.toml`, or name a data set: {', '.join(_boxed())}."
         )
     named = {"file": data, "schema": asked.schema, "target": asked.target, "client": asked.client, "test": asked.test,
-             "test_share": asked.test_share}  # fmt: skip
+             "test_share": asked.test_share, "person": asked.person}  # fmt: skip
     own = own_schema(TableSettings(**named))  # pyright: ignore[reportArgumentType]
     if asked.clients is not None and own.client is not None:
         raise InputError(
@@ -110,6 +115,6 @@ def _boxed() -> list[str]:
 
 def _refuse(asked: Asked, why: str, remedy: str) -> None:
     """Refuse options that only a table of one's own has."""
-    for name in ("schema", "target", "client", "test", "test_share"):
+    for name in ("schema", "target", "client", "person", "test", "test_share"):
         if getattr(asked, name) is not None:
             raise InputError(f"--{name.replace('_', '-')} {why}; {remedy}.")

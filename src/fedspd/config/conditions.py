@@ -52,6 +52,7 @@ NEEDED: dict[str, tuple[Condition, ...]] = {
     "privacy.allow_large_delta": (_PROVED,),
     "privacy.noise_multiplier": (_PROVED,),
     "privacy.accountant": (_PROVED,),
+    "privacy.unit": (_PROVED,),
     "privacy.trust": (_PROVED,),
     "privacy.cohorts": (_SUMS,),
     "privacy.threshold": (_SUMS,),
@@ -64,6 +65,8 @@ NEEDED: dict[str, tuple[Condition, ...]] = {
     "run.absence": (_SUMS,),
     "run.average_last": (_ROUNDS,),
     "run.min_participants": (_PROVED, _SOME, _ROUNDS, _APART),
+    "evaluation.held_out": (_PROVED,),
+    "evaluation.share": ((lambda c: c.evaluation.held_out is not None, "evaluation.held_out"),),
     "metrics.spent_every_round": (_CLAIMS, _ROUNDS),
 }
 """What a setting needs of the others so that it is read. Those of a method say so themselves."""

@@ -6,10 +6,12 @@ from typing import Any
 
 from fedspd.algorithms import METHODS, Method, Work
 from fedspd.config.conditions import lacks
+from fedspd.config.measuring import Evaluation, Metrics
 from fedspd.data import KINDS, SOURCES
 from fedspd.errors import InputError
 from fedspd.problem import LOSSES
 from fedspd.reading import nearest, parse_section, setting
+from fedspd.typing import UNITS
 
 DEFAULT_METHOD = "fedspd"
 
@@ -20,11 +22,10 @@ class Data:
 
     name: str = setting("adult", "data set; adult is embedded; it may have keys of its own", choices=SOURCES)
     encode: str = setting(
-        "declared",
-        "how columns become features; auto: those that the schema leaves open are cut as finely as noise allows, by "
-        "public numbers; declared: as the schema says",
+        "declared", "how columns become features; auto: those that the schema leaves open are cut as finely as noise "
+        "allows, by public numbers; declared: as the schema says",
         choices=("auto", "declared"),
-    )
+    )  # fmt: skip
     scaling: str = setting(
         "noisy-moments",
         "noisy-moments: charged to the budget; min-max: by public bounds; z-score: on training statistics, not private",
@@ -37,10 +38,9 @@ class Data:
         None, "rows longer than this are shortened to it; absent: never", at_least=1e-6, at_most=1e6
     )
     split: str = setting(
-        "test",
-        "what models are measured on; validation: a fifth of the training records, held out of training",
+        "test", "what models are measured on; validation: a fifth of the training records, held out of training",
         choices=("test", "validation"),
-    )
+    )  # fmt: skip
     source: Any = field(default_factory=lambda: SOURCES["adult"].settings())  # what the data set has of its own
 
     @classmethod
@@ -90,10 +90,9 @@ class Problem:
     )
     strength: float = setting(0.01, "its weight lambda_R (for box: the radius)", above=0)
     counts: str = setting(
-        "clients",
-        "what counts the same in the objective: every client, or every record",
+        "clients", "what counts the same in the objective: every client, or every record",
         choices=("clients", "records"),
-    )
+    )  # fmt: skip
     ratio: float = setting(0.5, "elastic-net: share of the l1 part", at_least=0, at_most=1)
     per_client: str = setting(
         "share",
@@ -156,6 +155,12 @@ class Privacy:
     noise_multiplier: float | None = setting(
         None, "noise over sensitivity, instead of a budget; epsilon becomes what it costs", above=0
     )
+    unit: str = setting(
+        "record",
+        "what is protected; person: all rows of one at a client, by the schema's column; client: all of its "
+        "rows, with secure-sums",
+        choices=UNITS,
+    )
     accountant: str = setting("pld", "pld: tight; rdp: Renyi, looser", choices=("pld", "rdp"))
     trust: str = setting(
         "each-upload",
@@ -214,20 +219,6 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Metrics:
-    """What is measured besides."""
-
-    objective_every: int = setting(
-        1, "rounds between evaluations of the objective on all records; 0: never", at_least=0
-    )
-    spent_every_round: bool = setting(True, "evaluate the privacy spent after every round, not only after the last")
-    lagrangian: bool = setting(
-        True, "follow the augmented Lagrangian, which reads all records of every participant in every round"
-    )
-    criterion: bool = setting(True, "compute the criterion H against the optimum without privacy, at the end")
-
-
-@dataclass(frozen=True)
 class Config:
     """A whole experiment."""
 
@@ -238,6 +229,7 @@ class Config:
     privacy: Privacy = field(default_factory=Privacy)
     run: Run = field(default_factory=Run)
     metrics: Metrics = field(default_factory=Metrics)
+    evaluation: Evaluation = field(default_factory=Evaluation)
 
     @property
     def participants(self) -> int:

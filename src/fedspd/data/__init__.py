@@ -5,14 +5,14 @@ This room reads files and draws partitions from a generator it is handed. It kno
 """
 
 from fedspd.data.adult import AdultSettings, adult_schema, write_adult_csv
-from fedspd.data.columns import Categorical, Numeric
 from fedspd.data.dataset import Category, Holdings, Shards, Table, assign
+from fedspd.data.features.columns import Categorical, Numeric
+from fedspd.data.features.pipeline import Declared, declare, hold_out, prepare, recipe_as_published
+from fedspd.data.features.recipe import Recipe, check_bias, finish
+from fedspd.data.features.scaling import clip_rows
 from fedspd.data.flat import open_shards, write_shards
 from fedspd.data.frames import frame_cells
-from fedspd.data.partition import KINDS, split
-from fedspd.data.pipeline import Declared, declare, hold_out, prepare, recipe_as_published
-from fedspd.data.recipe import Recipe, check_bias, finish
-from fedspd.data.scaling import clip_rows
+from fedspd.data.holding.partition import KINDS, split
 from fedspd.data.schema import Schema, check_confirmed, parse_schema, read_schema, schema_text
 from fedspd.data.source import SOURCES, Source, read_adult
 from fedspd.data.tabular import Cells, encode, read_table

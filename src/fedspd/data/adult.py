@@ -15,8 +15,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fedspd.data.columns import Categorical, Numeric
 from fedspd.data.dataset import Category, Table
+from fedspd.data.features.columns import Categorical, Numeric
 from fedspd.data.schema import Schema
 from fedspd.data.tabular import encode
 from fedspd.errors import InputError

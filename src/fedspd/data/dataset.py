@@ -8,8 +8,10 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fedspd.data.holding.units import Units
 from fedspd.errors import InputError
 from fedspd.target import Classes, Count, Number, Target
+from fedspd.typing import Unit
 
 CLIENT = "client"
 """The attribute of a table that names the client of each record, where it has clients of its own."""
@@ -41,6 +43,7 @@ class Table:
         attributes: categorical columns to hand out records by. They need not be among the features.
         target: what is predicted, with its public bounds; None: the classes.
         cells: what the features were encoded from, column by column; none once they are scaled.
+        persons: whom each record is about, where a person may have several.
     """
 
     features: NDArray[np.float64]
@@ -50,12 +53,14 @@ class Table:
     attributes: Mapping[str, Category] = field(default_factory=dict)
     target: Target | None = None
     cells: Mapping[str, np.ndarray] = field(default_factory=dict)
+    persons: Category | None = None
 
     def __post_init__(self) -> None:
         _check_features(self.features, self.columns)
         _check_labels(self.labels, len(self), self.classes)
         _check_target(self.target, self.labels, self.classes)
-        for name, category in self.attributes.items():
+        named = self.attributes if self.persons is None else {**self.attributes, "person": self.persons}
+        for name, category in named.items():
             if category.codes.shape != (len(self),):
                 raise InputError(
                     f"attribute {name!r} must have one entry for each of the {len(self)} records, "
@@ -74,9 +79,11 @@ class Table:
         """Some of the records, in this order."""
         attributes = {name: replace(kind, codes=kind.codes[numbers]) for name, kind in self.attributes.items()}
         cells = {name: values[numbers] for name, values in self.cells.items()}
+        persons = None if self.persons is None else replace(self.persons, codes=self.persons.codes[numbers])
         return replace(
-            self, features=self.features[numbers], labels=self.labels[numbers], attributes=attributes, cells=cells
-        )
+            self, features=self.features[numbers], labels=self.labels[numbers], attributes=attributes, cells=cells,
+            persons=persons,
+        )  # fmt: skip
 
     def with_features(self, features: NDArray[np.float64], columns: tuple[str, ...] | None = None) -> Self:
         """The same records under other features; `columns` only where their names change."""
@@ -85,7 +92,10 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Holdings:
-    """How many records each client holds, a public fact, and whether every client counts the same or every record."""
+    """How many records each client holds, a public fact, and whether every client counts the same or every record.
+
+    Where a person is protected, persons are counted in the place of records.
+    """
 
     sizes: NDArray[np.int64]
     counts: Literal["clients", "records"] = "clients"
@@ -119,6 +129,7 @@ class Shards:
     Args:
         order: row that each record had in the table it came from; None where it came from no other table.
         counts: whether every client counts the same in what is minimized, or every record.
+        units: whose rows are protected together; None: each row by itself.
     """
 
     features: NDArray[np.floating]
@@ -126,6 +137,7 @@ class Shards:
     offsets: NDArray[np.int64]
     order: NDArray[np.int64] | None
     counts: Literal["clients", "records"] = "clients"
+    units: Units | None = None
 
     def __post_init__(self) -> None:
         n = self.features.shape[0]
@@ -145,8 +157,18 @@ class Shards:
 
     @cached_property
     def holdings(self) -> Holdings:
-        """How many records each client holds."""
-        return Holdings(np.diff(self.offsets), self.counts)
+        """How many records, or persons, each client holds."""
+        return Holdings(self.rows if self.units is None else np.diff(self.units.offsets), self.counts)
+
+    @property
+    def unit(self) -> Unit:
+        """What is protected."""
+        return "record" if self.units is None else self.units.kind
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Number of rows on each client: no public fact where a person may have any number of them."""
+        return np.diff(self.offsets)
 
     @property
     def clients(self) -> int:
@@ -155,7 +177,7 @@ class Shards:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Number of records on each client."""
+        """Number of records, or persons, on each client."""
         return self.holdings.sizes
 
     @property
@@ -171,8 +193,8 @@ class Shards:
         return self.features[rows], self.labels[rows]
 
 
-def assign(table: Table, owner: NDArray[np.integer], clients: int) -> Shards:
-    """Hand each record to its owner: row r of the table goes to client `owner[r]`."""
+def assign(table: Table, owner: NDArray[np.integer], clients: int, unit: Unit = "record") -> Shards:
+    """Hand each record to its owner: row r of the table goes to client `owner[r]`, beside others of its person."""
     if owner.shape != (len(table),):
         raise InputError(
             f"owner must name one client for each of the {len(table)} records, got shape {owner.shape}; "
@@ -181,9 +203,18 @@ def assign(table: Table, owner: NDArray[np.integer], clients: int) -> Shards:
     _check_codes("owner", owner, clients, "clients")
     sizes = np.bincount(owner, minlength=clients)
     refuse_empty(sizes, "use fewer clients or another way of handing out the records")
-    order = np.argsort(owner, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    return Shards(table.features[order], table.labels[order], offsets, order)
+    if unit != "person":
+        order, units = np.argsort(owner, kind="stable"), Units.clients(offsets) if unit == "client" else None
+        return Shards(table.features.take(order, axis=0), table.labels[order], offsets, order, units=units)
+    if table.persons is None:
+        raise InputError(
+            "privacy.unit = person needs a table that says whom each record is about, got one that does not; name the "
+            "column with `person` in the schema or --person."
+        )
+    order = np.lexsort((table.persons.codes, owner))
+    units = Units.of(owner[order], table.persons.codes[order], clients)
+    return Shards(table.features.take(order, axis=0), table.labels[order], offsets, order, units=units)
 
 
 def refuse_empty(sizes: NDArray[np.int64], remedy: str) -> None:

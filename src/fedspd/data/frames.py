@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from fedspd.data.columns import Categorical
 from fedspd.data.dataset import Category
+from fedspd.data.features.columns import Categorical
 from fedspd.data.files.cells import MISSING, PLACES, Numbers, Texts, number_of
 from fedspd.data.files.reading import Columns
 from fedspd.data.schema import Schema
-from fedspd.data.tabular import Cells, codes_of, table_of
+from fedspd.data.tabular import Cells, by_name, table_of
 from fedspd.errors import InputError
 from fedspd.target import Classes
 
@@ -112,49 +112,48 @@ def held(columns: Mapping[str, Values], schema: Schema, *others: str) -> Columns
     return Columns(rows, numbers, texts, (Held(columns),), (rows,))
 
 
-def clients_among(values: Values) -> Texts:
-    """The client of each record, by name."""
+def named_by(values: Values, whom: str) -> Category:
+    """The client or the person of each record, as a table keeps it."""
+    return by_name(_named(values, whom))
+
+
+def _named(values: Values, whom: str) -> Texts:
     if values.ndim != 1:
-        raise InputError(f"clients must be named by one column, got shape {values.shape}; name one for each record.")
+        raise InputError(f"{whom}s must be named by one column, got shape {values.shape}; name one for each record.")
     names = texts_of(values)
     if names.missing:
-        raise InputError("every record must name its client, got records that do not; fill them in or drop them.")
+        raise InputError(f"every record must name its {whom}, got records that do not; fill them in or drop them.")
     return names
 
 
-def client_category(values: Values) -> Category:
-    """The client of each record, as a table keeps it."""
-    texts = clients_among(values)
-    names = tuple(sorted(texts.levels))
-    return Category(codes_of(texts, names), names)
-
-
-def frame_cells(frame: Any, schema: Schema, client: str | None = None) -> Cells:
+def frame_cells(frame: Any, schema: Schema, client: str | None = None, person: str | None = None) -> Cells:
     """The records of a data frame under a schema; columns that it does not declare are ignored.
 
     Args:
         frame: of pandas, polars or Arrow.
         schema: what is public about it, its target included.
         client: the column that names each record's client; None: the one that the schema names.
+        person: the column that says whom a record is about; None: the one that the schema names.
     """
     if not is_frame(frame):
         raise InputError(
             f"expected a data frame of pandas, polars or Arrow, a preset, a file or a configuration, got "
             f"{type(frame).__name__}; pass one of them."
         )
-    if client is not None and schema.client not in (None, client):
-        raise InputError(
-            f"expected the client column that the schema names, {schema.client!r}, got {client!r}; change one of them."
-        )
+    for whom, wanted, declared in (("client", client, schema.client), ("person", person, schema.person)):
+        if wanted is not None and declared not in (None, wanted):
+            raise InputError(
+                f"expected the {whom} column that the schema names, {declared!r}, got {wanted!r}; change one of them."
+            )
     values = frame_values(frame)
-    schema = replace(schema, client=client or schema.client)
-    named = [] if schema.client is None else [schema.client]
-    needed = [*(column.name for column in schema.inputs), schema.target.column, *named]
+    schema = replace(schema, client=client or schema.client, person=person or schema.person)
+    needed = [*(column.name for column in schema.inputs), schema.target.column, *schema.naming]
     for name in needed:
         if name not in values:
             raise InputError(
                 f"the data frame must have the declared column {name!r}, got {', '.join([*values][:10])}; rename one."
             )
-    clients = None if schema.client is None else clients_among(values[schema.client])
-    found = held({name: values[name] for name in needed}, schema, *named)
-    return Cells(table_of(found, schema, clients), None, schema)
+    columns = (("client", schema.client), ("person", schema.person))
+    clients, persons = (None if name is None else _named(values[name], whom) for whom, name in columns)
+    found = held({name: values[name] for name in needed}, schema, *schema.naming)
+    return Cells(table_of(found, schema, clients, persons), None, schema)

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from fedspd.data.dataset import CLIENT, Table
+from fedspd.data.features.scaling import LARGE
 from fedspd.data.files.cells import Texts
-from fedspd.data.files.reading import Columns, files_of
-from fedspd.data.scaling import LARGE
+from fedspd.data.files.reading import Columns, files_of, first_bytes
+from fedspd.data.holding.persons import without
 from fedspd.data.schema import Schema, read_schema
 from fedspd.data.tabular import Cells, read_declared, table_of
 from fedspd.errors import InputError
@@ -33,11 +34,17 @@ class TableSettings:
     client: str | None = setting(
         None, "the column that names the client of each record; absent: the schema's, or the file where there are many"
     )
+    person: str | None = setting(
+        None, "the column that says whom a record is about; absent: the schema's; a person's records stay together"
+    )
     test: str | None = setting(
         None, "a table that models are measured on, without noise: its records are not protected"
     )
     test_share: float | None = setting(
-        None, "share of each client's records to measure models on instead; these are not protected", above=0, below=1
+        None,
+        "share of each client's records, or persons, to measure models on instead; these are not protected",
+        above=0,
+        below=1,
     )
 
 
@@ -67,6 +74,7 @@ def own_content(settings: TableSettings) -> bytes:
 def _content(schema: Path, stamps: Stamps) -> bytes:
     total = hashlib.blake2b(schema.read_bytes(), digest_size=16)
     for path, _, size in stamps:
+        first_bytes(Path(path))  # in a sentence, where it is no table
         with open(path, "rb") as file:
             total.update(f"{path} {size} ".encode() + hashlib.file_digest(file, "blake2b").digest())
     return total.digest()
@@ -86,20 +94,21 @@ def _real(path: Path) -> str:
 
 
 def own_schema(settings: TableSettings) -> Schema:
-    """The schema of a table, with the client's column where the settings name it."""
+    """The schema of a table, with the columns of clients and persons where the settings name them."""
     schema = read_schema(settings.schema)
     if settings.target not in (None, schema.target.column):
         raise InputError(
             f"data.target must be the target that {settings.schema} declares, {schema.target.column!r}, got "
             f"{settings.target!r}; describe the table again with --target {settings.target}, or leave it out."
         )
-    return schema if settings.client is None else replace(schema, client=settings.client)
+    return replace(schema, client=settings.client or schema.client, person=settings.person or schema.person)
 
 
 @lru_cache(maxsize=2)  # the runs of a study share one table, for as long as its files are what they were
 def _remembered(settings: TableSettings, schema: Schema, stamps: Stamps) -> Cells:
-    found = read_declared(settings.file, schema, *([] if schema.client is None else [schema.client]))
-    train, test = table_of(found, schema, _clients(found, schema)), None
+    found = read_declared(settings.file, schema, *schema.naming)
+    persons = None if schema.person is None else found.named(schema.person, "person")
+    train, test = table_of(found, schema, _clients(found, schema), persons), None
     if settings.test is not None:
         test = table_of(read_declared(settings.test, schema), schema)
     elif settings.test_share is not None:
@@ -110,11 +119,15 @@ def _remembered(settings: TableSettings, schema: Schema, stamps: Stamps) -> Cell
 def _clients(found: Columns, schema: Schema) -> Texts | None:
     if schema.client is None:
         return found.files if len(found.sources) > 1 else None
-    return found.clients(schema.client)
+    return found.named(schema.client, "client")
 
 
 def _shared_out(table: Table, share: float) -> tuple[Table, Table]:
-    """The table without a share of each client's records, and that share: always the same ones."""
+    """The table without a share of each client's records, or persons, and that share: always the same ones."""
+    return without(table, lambda firsts: _share_of(firsts, share))
+
+
+def _share_of(table: Table, share: float) -> np.ndarray:
     order = np.random.default_rng(0).permutation(len(table))
     owners = table.attributes[CLIENT].codes[order] if CLIENT in table.attributes else np.zeros(len(table), int)
     by_owner = np.argsort(owners, kind="stable")
@@ -126,6 +139,4 @@ def _shared_out(table: Table, share: float) -> tuple[Table, Table]:
             f"data.test_share must leave some records to measure on, got {share:g} of clients with at most "
             f"{sizes.max()} records; raise it, or name a table with data.test."
         )
-    rest = np.ones(len(table), bool)
-    rest[held] = False
-    return table.rows(np.flatnonzero(rest)), table.rows(np.sort(held))
+    return held

@@ -18,7 +18,7 @@ import numpy as np
 import tomli_w
 from numpy.typing import NDArray
 
-from fedspd.data.columns import Categorical, Column, Numeric, Product
+from fedspd.data.features.columns import Categorical, Column, Numeric, Product
 from fedspd.data.names import check_names
 from fedspd.errors import InputError
 from fedspd.reading import nearest, read_toml, typed
@@ -36,15 +36,21 @@ class Schema:
     missing_markers: tuple[str, ...] = ()  # entries that stand for a missing value, beside the usual ones
     most_unreadable: float = 0.0  # share of a column's cells that may be no number where one is declared
     unconfirmed: tuple[str, ...] = ()  # columns whose bounds or levels were read from records
+    person: str | None = None  # the column that says whom a record is about, where a person may have several
 
     def __post_init__(self) -> None:
-        named = (*(column.name for column in self.inputs), self.target.column, *([self.client] if self.client else []))
-        check_names("column names, those of target and client included,", named, 2)
+        named = (*(column.name for column in self.inputs), self.target.column, *self.naming)
+        check_names("column names, those of target, client and person included,", named, 2)
         if isinstance(self.target, Classes):
             check_names("classes", self.target.classes, at_least=2)
         check_names("features, such as column=level,", self.columns, at_least=1)
         if not 0 <= self.most_unreadable <= 1:
             raise InputError(f"most_unreadable must be a share from 0 to 1, got {self.most_unreadable:g}; change it.")
+
+    @property
+    def naming(self) -> tuple[str, ...]:
+        """Columns that no model sees: they say whose a record is, and whom it is about."""
+        return tuple(name for name in (self.client, self.person) if name is not None)
 
     @property
     def parts(self) -> tuple[Column | Product, ...]:
@@ -89,7 +95,7 @@ def check_confirmed(schema: Schema) -> None:
         )
 
 
-KEYS = ("client", "missing_markers", "most_unreadable", "target", "columns", "products")
+KEYS = ("client", "person", "missing_markers", "most_unreadable", "target", "columns", "products")
 NUMERIC_KEYS = ("name", "bounds", "log", "bins", "log-bins", "spline", "linear", "zero", "missing", "confirmed")
 CATEGORICAL_KEYS = ("name", "levels", "drop_first", "ordinal", "ordered", "groups", "missing", "confirmed")
 LEVEL_FLAGS = ("drop_first", "ordinal", "ordered")
@@ -117,15 +123,16 @@ def parse_schema(values: Any) -> Schema:
         name: typed(f"confirmed of column {name!r}", bool, entry.get("confirmed", True))
         for name, entry in [*named, (target.column, values["target"])]
     }
-    client = values.get("client")
+    client, person = (None if name not in values else typed(name, str, values[name]) for name in ("client", "person"))
     return Schema(
         columns,
         target,
         tuple(_product(entry, columns) for entry in _tables("products", values.get("products", ()))),
-        None if client is None else typed("client", str, client),
+        client,
         typed("missing_markers", tuple[str, ...], values.get("missing_markers", ())),
         typed("most_unreadable", float, values.get("most_unreadable", 0.0)),
         tuple(name for name, known in confirmed.items() if not known),
+        person,
     )
 
 
@@ -139,7 +146,8 @@ def _content(schema: Schema) -> dict[str, Any]:
     target: dict[str, Any] = {"column": schema.target.column} | _target_content(schema.target)
     for entry, name in ((target, target["column"]), *((entry, entry["name"]) for entry in columns)):
         entry |= {"confirmed": False} if name in schema.unconfirmed else {}
-    general: dict[str, Any] = {} if schema.client is None else {"client": schema.client}
+    naming = {"client": schema.client, "person": schema.person}
+    general: dict[str, Any] = {key: name for key, name in naming.items() if name is not None}
     general |= {"missing_markers": [*schema.missing_markers]} if schema.missing_markers else {}
     general |= {"most_unreadable": schema.most_unreadable} if schema.most_unreadable else {}
     products = [{"columns": [product.first.name, product.second.name]} for product in schema.products]

@@ -54,7 +54,8 @@ def read_from_box(name: str, settings: NoSettings) -> Cells:
 
     def encoded(part: boxed.Columns) -> Table:
         columns = _columns(part)
-        return table_of(columns, schema, None if schema.client is None else columns.texts[schema.client])
+        clients, persons = (None if name is None else columns.texts[name] for name in (schema.client, schema.person))
+        return table_of(columns, schema, clients, persons)
 
     return Cells(encoded(found.train), encoded(found.test), schema)
 

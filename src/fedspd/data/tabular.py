@@ -7,15 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedspd.data import scaling
-from fedspd.data.columns import Categorical, Numeric
 from fedspd.data.dataset import CLIENT, Category, Table
+from fedspd.data.features import scaling
+from fedspd.data.features.columns import Categorical, Numeric
+from fedspd.data.features.scaling import Matrix
 from fedspd.data.files.cells import Texts
 from fedspd.data.files.reading import Columns, Paths, read_columns
-from fedspd.data.scaling import Matrix
+from fedspd.data.holding.units import MOST_ROWS, MOST_ROWS_OF_CLIENT
 from fedspd.data.schema import Schema
 from fedspd.errors import InputError
 from fedspd.target import Classes, Target
+from fedspd.typing import Unit
 
 
 class Cells(NamedTuple):
@@ -36,26 +38,49 @@ def _under(table: Table, schema: Schema) -> Table:
     return replace(table, features=encode(table.cells, schema), columns=schema.columns)
 
 
-def read_table(path: str | Path, schema: Schema) -> Table:
+def read_table(path: str | Path, schema: Schema, unit: Unit = "record") -> Table:
     """The records of a CSV or Parquet file as features within their public ranges: numbers in [-1, 1], levels 0 or 1.
 
     Its columns may come in any order, and those that the schema does not declare are ignored (see `read_columns`).
+    Where a person is the unit, rows stand by person, the first `MOST_ROWS` of each; of a whole client's rows the first
+    `MOST_ROWS_OF_CLIENT` are kept. Cells stay beside the features.
 
     Guarantees:
         Numbers keep to [-1, 1] and blocks of levels to at most one 1, whatever the file holds.
         A file that cannot be used is refused without quoting a cell.
     """
-    table = table_of(read_declared(path, schema), schema)
-    return table.with_features(unit(table.features, schema))
+    if unit != "person":
+        table = table_of(read_declared(path, schema), schema)
+        if unit == "client" and len(table) > MOST_ROWS_OF_CLIENT:
+            table = table.rows(np.arange(MOST_ROWS_OF_CLIENT))
+        return replace(table, features=on_ranges(table.features, schema))
+    if schema.person is None:
+        raise InputError(
+            "to protect persons, the schema must name the column that says whom a record is about, got none; add "
+            "person = ..., or protect records (unit = record)."
+        )
+    found = read_declared(path, schema, schema.person)
+    table = by_person(table_of(found, schema, persons=found.named(schema.person, "person")))
+    return replace(table, features=on_ranges(table.features, schema))
 
 
-def table_of(found: Columns, schema: Schema, clients: Texts | None = None) -> Table:
+def by_person(table: Table) -> Table:
+    """Rows in the order of their persons, of each the first `MOST_ROWS`: rounding counts on no more."""
+    assert table.persons is not None
+    order = np.argsort(table.persons.codes, kind="stable")
+    sizes = np.bincount(table.persons.codes)
+    place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return table.rows(order[place < MOST_ROWS])
+
+
+def table_of(found: Columns, schema: Schema, clients: Texts | None = None, persons: Texts | None = None) -> Table:
     """Records as encoded features, not scaled yet, refused where too many of their cells cannot be read.
 
     Args:
         found: the declared columns.
         schema: how they are encoded.
         clients: whose record each is, where the table says so.
+        persons: whom each record is about, where the table says so.
     """
     found.refuse_unreadable(schema.most_unreadable)
     labels, cells = _labels(found, schema.target), cells_of(found, schema)
@@ -65,10 +90,16 @@ def table_of(found: Columns, schema: Schema, clients: Texts | None = None) -> Ta
         if isinstance(column, Categorical)
     }
     if clients is not None:
-        names = sorted(clients.levels)
-        attributes[CLIENT] = Category(codes_of(clients, tuple(names)), tuple(names))
+        attributes[CLIENT] = by_name(clients)
     target = None if isinstance(schema.target, Classes) else schema.target
-    return Table(encode(cells, schema), labels, schema.columns, schema.target.classes, attributes, target, cells)
+    about = None if persons is None else by_name(persons)
+    return Table(encode(cells, schema), labels, schema.columns, schema.target.classes, attributes, target, cells, about)
+
+
+def by_name(texts: Texts) -> Category:
+    """Names of clients or persons, in alphabetical order."""
+    names = tuple(sorted(texts.levels))
+    return Category(codes_of(texts, names), names)
 
 
 def cells_of(found: Columns, schema: Schema) -> dict[str, np.ndarray]:
@@ -112,14 +143,14 @@ def encode(cells: Mapping[str, np.ndarray], schema: Schema) -> Matrix:
     return features
 
 
-def unit(features: Matrix, schema: Schema) -> Matrix:
+def on_ranges(features: Matrix, schema: Schema) -> Matrix:
     """Features on their public ranges: numbers from [lower, upper] to [-1, 1], blocks as they are."""
 
-    def on_ranges(rows: Matrix) -> Matrix:
+    def moved(rows: Matrix) -> Matrix:
         scaled = scaling.min_max(rows, schema.ranges[:, 0], schema.ranges[:, 1])
         return np.where(schema.numeric, 2 * scaled - 1, scaled)
 
-    return scaling.in_blocks(on_ranges, features, features.shape[1])
+    return scaling.in_blocks(moved, features, features.shape[1])
 
 
 def codes_of(texts: Texts, levels: tuple[str, ...]) -> np.ndarray:

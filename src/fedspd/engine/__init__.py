@@ -3,8 +3,8 @@
 `round.play` is the one text of a round; `simulate` repeats it on NumPy, `compiled` on JAX.
 """
 
-from fedspd.engine.convergence import convergence, optimum
 from fedspd.engine.draws import stream
+from fedspd.engine.measuring.convergence import convergence, optimum
 from fedspd.engine.numpy_engine import simulate
 from fedspd.engine.simulation import Outcome, Simulation, check_run
 

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fedspd.engine import draws
+from fedspd.engine.batches import draw_of_members, stacked
 from fedspd.privacy import SharedNoise
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fedspd.engine.participation import RoundPlan
     from fedspd.engine.simulation import Simulation
 
@@ -21,11 +24,28 @@ class Members:
     records: tuple[np.ndarray, ...]  # of each member, cohort by cohort, in the order of its rows
     sharing: SharedNoise
     absence: float = 0.0  # chance that a member's part does not arrive in a round
+    batches: tuple[np.ndarray, ...] | None = None  # records that each draws in a round; None: all
 
     @cached_property
     def counts(self) -> np.ndarray:
         """Members of each cohort."""
         return np.array([len(each) for each in self.records])
+
+    @property
+    def drawn(self) -> tuple[np.ndarray, ...]:
+        """Records that each member takes in a round, on average."""
+        return self.batches or self.records
+
+    @cached_property
+    def divisor(self) -> float:
+        """What the sum of every cohort is divided by: the mean of what all take, so that every record counts alike."""
+        return float(np.mean([each.sum() for each in self.drawn]))
+
+    def draw(self, rng: draws.Source, chosen: np.ndarray, sampling: str) -> np.ndarray:
+        """The records of a round, of members that take batches."""
+        assert self.batches is not None
+        found = [draw_of_members(rng, self.records[each], self.batches[each], sampling) for each in chosen.tolist()]
+        return stacked(found)
 
 
 class Arrived(NamedTuple):
@@ -34,7 +54,8 @@ class Arrived(NamedTuple):
     chosen: np.ndarray
     divisors: np.ndarray  # what each divides the sum of its records' gradients by
     louder: np.ndarray  # noise over that of a cohort of which everybody has arrived
-    rows: tuple[np.ndarray, ...] | None = None  # of each cohort, which of its records; None: all
+    came: tuple[np.ndarray, ...] = ()  # of each cohort, which of its members; nothing where all did
+    rows: tuple[np.ndarray, ...] | None = None  # and which of its records; None: all
 
     def of(self, records: np.ndarray) -> np.ndarray:
         """The records that were drawn, without those that have not arrived."""
@@ -42,6 +63,12 @@ class Arrived(NamedTuple):
             return records
         kept = [np.where(own[row], row, draws.NOBODY) for own, row in zip(self.rows, records, strict=True)]
         return np.stack(kept)
+
+
+def arrivals(simulation: "Simulation", turns: "Sequence[RoundPlan]") -> list[Arrived] | None:
+    """Of all rounds; None where everybody's part always arrives."""
+    members = simulation.members
+    return None if members is None or members.absence == 0 else [arrive(simulation, turn) for turn in turns]
 
 
 def arrive(simulation: "Simulation", turn: "RoundPlan") -> Arrived:
@@ -55,7 +82,8 @@ def arrive(simulation: "Simulation", turn: "RoundPlan") -> Arrived:
     rng = draws.stream(simulation.seed, "arrivals", turn.round)
     found = {cohort: rng.random(int(members.counts[cohort])) >= members.absence for cohort in chosen.tolist()}
     chosen = np.array([cohort for cohort in found if found[cohort].sum() >= members.sharing.threshold], chosen.dtype)
+    came = tuple(found[cohort] for cohort in chosen.tolist())
     rows = tuple(np.repeat(found[cohort], members.records[cohort]) for cohort in chosen.tolist())
-    shares = np.array([own.mean() for own in rows])
-    louder = np.sqrt([found[cohort].mean() for cohort in chosen.tolist()])
-    return Arrived(chosen, simulation.batch_sizes(chosen) * shares, louder, rows)
+    shares = np.array([members.drawn[one] @ found[one] / members.drawn[one].sum() for one in chosen.tolist()])
+    louder = np.sqrt([each.mean() for each in came])
+    return Arrived(chosen, simulation.batch_sizes(chosen) * shares, louder, came, rows)

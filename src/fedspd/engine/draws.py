@@ -9,12 +9,12 @@ from zlib import crc32
 
 import numpy as np
 
-Stream = Literal[
-    "partition", "topology", "cohorts", "participation", "arrivals", "labels", "records", "noise", "moments"
-]  # fmt: skip
+from fedspd.data.holding.units import NOBODY
 
-NOBODY = -1
-"""Stands where a batch is shorter than the longest one in its stack."""
+Stream = Literal[
+    "partition", "topology", "cohorts", "participation", "arrivals", "labels", "records", "noise", "moments",
+    "evaluation",
+]  # fmt: skip
 
 FEW = 4
 """Samples of at most this part of a shard, 1/FEW, are drawn without looking at the whole shard."""
@@ -97,7 +97,8 @@ def _shuffled(rng: Source, sizes: np.ndarray, count: int) -> np.ndarray:
     mask = np.uint64((1 << width.bit_length()) - 1)
     while True:
         keys = rng.integers(0, 1 << 64, size=(len(sizes), width), dtype=np.uint64) & ~mask | numbers
-        keys[numbers >= sizes[:, None].astype(np.uint64)] = np.iinfo(np.uint64).max
+        if int(sizes.min()) < width:
+            keys[numbers >= sizes[:, None].astype(np.uint64)] = np.iinfo(np.uint64).max
         if count + 1 < width:
             keys = np.partition(keys, count, axis=1)
         keys = np.sort(keys[:, : count + 1], axis=1)

@@ -1,6 +1,7 @@
 """Many rounds on one machine, in NumPy: no compile time, cost per round growing with the participants."""
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -11,17 +12,20 @@ from fedspd.engine import draws
 from fedspd.engine.arrivals import Arrived, arrive
 from fedspd.engine.batches import draw_records, gather_batches, trimmed
 from fedspd.engine.client_tables import converted, gather, heard, joined, scatter, writable
-from fedspd.engine.diagnostics import Lagrangian
-from fedspd.engine.outcome import Trace, outcome_of
+from fedspd.engine.keeping import Keeper, Standing
+from fedspd.engine.measuring.diagnostics import Lagrangian
+from fedspd.engine.measuring.outcome import Trace, outcome_of
 from fedspd.engine.parallel import ParallelMap, cores
-from fedspd.engine.participation import RoundPlan, plan_rounds
+from fedspd.engine.participation import Course, RoundPlan, plan_rounds
 from fedspd.engine.release import Drawn, release
 from fedspd.engine.round import Played, play, play_free
 from fedspd.engine.simulation import Outcome, Simulation, check_claims
 from fedspd.engine.spending import Gate, Spending
 from fedspd.typing import Argmin, Query, Release
 
+NAME = "NumPy"
 PART = 512  # participants that one thread plays at a time
+LARGE = 1 << 17  # numbers of whole shards side by side that are worth a part of their own: 1 MiB
 ALIKE = 0.7  # whole shards played together are at least this much of the longest one
 
 
@@ -41,6 +45,7 @@ def simulate(
     on_round: Callable[[], Any] = lambda: None,
     gate: Gate | None = None,
     drawn: GivenDraws | None = None,
+    keeper: Keeper | None = None,
 ) -> Outcome:
     """Run all rounds, then evaluate the models of all rounds.
 
@@ -49,43 +54,71 @@ def simulate(
         on_round: called after every round.
         gate: the ledger that is charged before a round's records are touched.
         drawn: draws handed in, in place of the simulation's own streams.
+        keeper: keeps where the run stands, and knows where it stood when it was cut off; None: nothing is kept.
     """
     check_claims(simulation.algorithm, simulation.plan, prod(simulation.matrix))
     with cores() as each:
-        return _simulate(simulation, on_round, gate, drawn or (lambda *turn: draw_round(simulation, *turn)), each)
+        given = drawn or partial(draw_round, simulation, each=each)
+        return _simulate(simulation, on_round, gate, given, each, keeper)
 
 
 def _simulate(
-    simulation: Simulation, on_round: Callable[[], Any], gate: Gate | None, drawn: GivenDraws, each: ParallelMap
+    simulation: Simulation,
+    on_round: Callable[[], Any],
+    gate: Gate | None,
+    drawn: GivenDraws,
+    each: ParallelMap,
+    keeper: Keeper | None,
 ) -> Outcome:
-    shards, algorithm, plan = simulation.shards, simulation.algorithm, simulation.plan
-    kind = shards.features.dtype
-    start = algorithm.start(np.zeros((shards.clients, *simulation.matrix), kind))
-    server, clients, replies = converted(start[0], np.float64), *writable(start[1:])
-    lagrangian = _follow(simulation, clients, each) if simulation.lagrangian else None
-    spending = Spending(plan, shards.clients, gate, simulation.spent_every_round)
+    standing = _begin(simulation, each)
+    done = 0 if keeper is None else keeper.take_up(standing, NAME)
+    spending = Spending(simulation.plan, simulation.shards.clients, gate, simulation.spent_every_round)
     played: list[RoundPlan] = []
-    models, rows = [], []
     for turn in plan_rounds(simulation, spending):
-        round, arrived = turn.round, arrive(simulation, turn)
-        chosen = arrived.chosen
-        told = algorithm.broadcast(server, round)
-        scale = plan.noise_scale(chosen, algorithm.sensitivity(round, arrived.divisors)) * arrived.louder
-        clipped = np.zeros(1)
-        if len(chosen):
-            result = _play(simulation, turn, arrived, converted(told, kind), clients, drawn(round, chosen), scale, each)
-            server = algorithm.merge(server, told, result.replies, replies[chosen], np.ones(len(chosen)))
-            scatter(clients, chosen, result.client)
-            scatter(replies, chosen, result.replies)
-            clipped = result.clipped
-        models.append(np.asarray(algorithm.model(server)))
-        if lagrangian is not None:
-            lagrangian.update(chosen, algorithm.local_point(gather(clients, chosen)), models[-1], len(models))
-        rows.append((float(told.inverse_step), float(np.mean(scale)) if len(chosen) else 0.0, float(np.mean(clipped))))
+        if len(played) >= done:
+            _play_round(simulation, turn, standing, drawn, each)
+            if keeper is not None:
+                keeper.after_round(standing, NAME)
         played.append(turn)
         on_round()
-    trace = Trace(np.array(models), *np.array(rows).reshape(-1, 3).T)
-    return outcome_of(simulation, spending, played, trace, lagrangian, each)
+    trace = Trace(np.array(standing.models), *np.array(standing.rows).reshape(-1, 3).T)
+    return outcome_of(simulation, spending, Course(tuple(played)), trace, standing.lagrangian, each)
+
+
+def _begin(simulation: Simulation, each: ParallelMap) -> Standing:
+    """Before the first round."""
+    shards = simulation.shards
+    start = simulation.algorithm.start(np.zeros((shards.clients, *simulation.matrix), shards.features.dtype))
+    clients, replies = writable(start[1:])
+    lagrangian = _follow(simulation, clients, each) if simulation.lagrangian else None
+    return Standing(converted(start[0], np.float64), clients, replies, lagrangian)
+
+
+def _play_round(
+    simulation: Simulation, turn: RoundPlan, standing: Standing, drawn: GivenDraws, each: ParallelMap
+) -> None:
+    """One round, whose participants are known and paid for."""
+    algorithm, clients, replies = simulation.algorithm, standing.clients, standing.replies
+    arrived, round = arrive(simulation, turn), turn.round
+    chosen = arrived.chosen
+    told = algorithm.broadcast(standing.server, round)
+    scale = simulation.plan.noise_scale(chosen, algorithm.sensitivity(round, arrived.divisors)) * arrived.louder
+    clipped = np.zeros(1)
+    if len(chosen):
+        heard_by_all = converted(told, simulation.shards.features.dtype)
+        result = _play(simulation, turn, arrived, heard_by_all, clients, drawn(round, chosen), scale, each)
+        standing.server = algorithm.merge(
+            standing.server, told, result.replies, replies[chosen], np.ones(len(chosen))
+        )  # fmt: skip
+        scatter(clients, chosen, result.client)
+        scatter(replies, chosen, result.replies)
+        clipped = result.clipped
+    standing.models.append(model := np.asarray(algorithm.model(standing.server)))
+    if standing.lagrangian is not None:
+        point = algorithm.local_point(gather(clients, chosen))
+        standing.lagrangian.update(chosen, point, model, len(standing.models))
+    noise = float(np.mean(scale)) if len(chosen) else 0.0
+    standing.rows.append((float(told.inverse_step), noise, float(np.mean(clipped))))
 
 
 def _follow(simulation: Simulation, clients: Any, each: ParallelMap) -> Lagrangian:
@@ -121,8 +154,10 @@ def _play(
 
         return play(algorithm, heard(told, rows), states, batches, perturb, drawn.noise[rows])
 
-    if simulation.batch_size is None and _unequal(simulation.shards.sizes[chosen]):
-        parts = alike(simulation.shards.sizes[chosen])
+    if simulation.batch_size is None:
+        parts = whole_parts(chosen, simulation.shards.rows[chosen], simulation.matrix[0])
+        if len(parts) == 1:
+            return part(slice(None))
         return gather(joined(list(each(part, parts))), np.argsort(np.concatenate(parts)))
     if len(chosen) <= PART:
         return part(slice(None))
@@ -130,8 +165,17 @@ def _play(
     return joined(list(each(part, slices)))
 
 
-def _unequal(sizes: np.ndarray) -> bool:
-    return bool(sizes.min() < ALIKE * sizes.max())
+def whole_parts(chosen: np.ndarray, sizes: np.ndarray, columns: int) -> list[np.ndarray]:
+    """Numbers of participants in parts: large neighbors of one size, which need no copy, and the others by size."""
+    begins = np.flatnonzero((np.diff(chosen, prepend=-2) != 1) | (np.diff(sizes, prepend=-1) != 0))
+    lengths = np.diff(begins, append=len(chosen))
+    large = lengths * sizes[begins] * columns >= LARGE
+    parts, left = [], np.ones(len(chosen), bool)
+    for begin, length in zip(begins[large].tolist(), lengths[large].tolist(), strict=True):
+        left[begin : begin + length] = False
+        parts += [np.arange(at, min(at + PART, begin + length)) for at in range(begin, begin + length, PART)]
+    others = np.flatnonzero(left)
+    return parts + [others[one] for one in alike(sizes[others])]
 
 
 def alike(sizes: np.ndarray) -> list[np.ndarray]:
@@ -145,12 +189,21 @@ def alike(sizes: np.ndarray) -> list[np.ndarray]:
     return parts
 
 
-def draw_round(simulation: Simulation, round: int, chosen: np.ndarray) -> Draws:
-    """Records and noise; streams are keyed by the round, so any round can be drawn again alone."""
-    records = draw_records(
-        draws.stream(simulation.seed, "records", round), simulation.shards.sizes[chosen], simulation.plan.sampling,
-        simulation.batch_size, simulation.algorithm.local_steps,
-    )  # fmt: skip
+def draw_round(simulation: Simulation, round: int, chosen: np.ndarray, each: ParallelMap = map) -> Draws:
+    """Records and noise, side by side; streams are keyed by the round, so any round can be drawn again alone."""
+    drawn = (each if len(chosen) > PART else map)(lambda draw: draw(simulation, round, chosen), (_records, _noise))
+    return Draws(*drawn)
+
+
+def _records(simulation: Simulation, round: int, chosen: np.ndarray) -> np.ndarray:
+    sampling, of_records = simulation.plan.sampling, draws.stream(simulation.seed, "records", round)
+    if simulation.members is not None and simulation.batch_size is not None:
+        return simulation.members.draw(of_records, chosen, sampling)
+    sizes, steps = simulation.shards.sizes[chosen], simulation.algorithm.local_steps
+    return draw_records(of_records, sizes, sampling, simulation.batch_size, steps)
+
+
+def _noise(simulation: Simulation, round: int, chosen: np.ndarray) -> np.ndarray:
     shape = (len(chosen), *draws_shape(simulation.algorithm, simulation.matrix))
     rng, kind = draws.stream(simulation.seed, "noise", round), simulation.shards.features.dtype
-    return Draws(records, draws.unit_noise(rng, simulation.plan.law, shape, kind))
+    return draws.unit_noise(rng, simulation.plan.law, shape, kind)

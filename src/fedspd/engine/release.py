@@ -65,9 +65,9 @@ def release_moments(
         scales: of the noise, one per client.
         rng: draws it.
     """
-    query = moments.query(shards.features, shards.offsets)
+    query = moments.query(shards.features, shards.offsets, None if shards.units is None else shards.units.shares)
     normals = rng.standard_normal(np.shape(query.value))
-    return moments.scaling(release(query, Drawn("gaussian", scales[:, None], normals)), len(shards.labels))
+    return moments.scaling(release(query, Drawn("gaussian", scales[:, None], normals)), shards.holdings.records)
 
 
 def flip_labels(shards: Shards, chance: float, rng: np.random.Generator) -> Shards:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fedspd.algorithms import Algorithm
-from fedspd.algorithms.base import HasFreeRounds, RemembersNoise
+from fedspd.algorithms.base import HasFreeRounds
 from fedspd.typing import Argmin, Array, Batches, Private, Query, Release
 
 Perturb = Callable[[Query | Argmin, Any], Release]
@@ -37,11 +37,8 @@ def play(algorithm: Algorithm, told: Any, client: Any, batches: Batches, perturb
         return _release(algorithm, told, client, batches, perturb, draws)
     played, clipped = None, 0.0
     for step in range(algorithm.releases):
-        one = Batches(
-            batches.features[:, step : step + 1, ...], batches.labels[:, step : step + 1, ...], batches.divisors
-        )
         fresh = None if draws is None else draws[:, step, ...]
-        played = _release(algorithm, told, client, one, perturb, fresh)
+        played = _release(algorithm, told, client, batches.steps(slice(step, step + 1)), perturb, fresh)
         client, clipped = played.client, clipped + played.clipped / algorithm.releases
     assert played is not None
     return played._replace(clipped=clipped)
@@ -56,8 +53,9 @@ def play_free(algorithm: Algorithm, told: Any, client: Any) -> Played | None:
 
 
 def _release(algorithm: Algorithm, told: Any, client: Any, batches: Batches, perturb: Perturb, draws: Any) -> Played:
-    if isinstance(algorithm, RemembersNoise):
-        client, draws = algorithm.stir(client, draws)
+    stir = getattr(algorithm, "stir", None)  # of `RemembersNoise`, which would take long to ask for in every round
+    if stir is not None:
+        client, draws = stir(client, draws)
     query, kept = algorithm.query(told, client, batches)
     if isinstance(kept, Private) and algorithm.guarantee == "proved":
         raise RuntimeError(f"{type(algorithm).__name__} keeps un-noised state, so its guarantee cannot be 'proved'.")

@@ -10,7 +10,7 @@ from fedspd.algorithms.parts.rules import check_participants
 from fedspd.data import Holdings, Shards, Table
 from fedspd.engine.arrivals import Members
 from fedspd.engine.batches import check_batches, nominal_sizes
-from fedspd.engine.diagnostics import Lagrangian
+from fedspd.engine.measuring.diagnostics import Lagrangian
 from fedspd.errors import InputError
 from fedspd.privacy import Plan, ProvedPlan
 from fedspd.results import History
@@ -27,7 +27,7 @@ class Simulation:
     test: Table | None  # None: models are not measured
     algorithm: Algorithm
     plan: Plan
-    batch_size: int | None  # None: the whole shard, dealt out to the local steps
+    batch_size: int | None  # None: the whole shard, dealt out to the local steps; of cohorts: of a member on average
     participants: int
     rounds: int
     seed: int
@@ -41,6 +41,8 @@ class Simulation:
 
     def batch_sizes(self, clients: np.ndarray) -> np.ndarray:
         """What each client divides a batch's sum by."""
+        if self.members is not None:
+            return np.full(np.shape(clients), self.members.divisor)
         return nominal_sizes(self.shards.holdings, clients, self.batch_size, self.algorithm.local_steps)
 
     @property
@@ -61,6 +63,8 @@ class Simulation:
 
     def __post_init__(self) -> None:
         """Refuse what cannot run."""
+        if self.plan.guarantee != "none" and self.shards.unit != self.plan.unit:
+            raise RuntimeError(f"the records are counted by {self.shards.unit}, its plan counts by {self.plan.unit}.")
         check_run(
             self.shards.holdings, self.matrix[0], self.algorithm, self.plan, self.batch_size, self.participants,
             self.most_stale,

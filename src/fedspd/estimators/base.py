@@ -2,6 +2,7 @@
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, Self
@@ -19,14 +20,16 @@ from fedspd.estimators import pictures
 from fedspd.estimators.callers import check_pipeline, check_repetition
 from fedspd.estimators.inputs import Found, cells, infer_schema, places_of, read_columns
 from fedspd.estimators.statement import Privacy
-from fedspd.estimators.training import GROUPS, clients_of, train
+from fedspd.estimators.training import GROUPS, PERSONS, clients_of, persons_of, train
 from fedspd.problem import make_loss
+from fedspd.report.of_runs.terminal import DIVERGED
+from fedspd.results.evaluation import Evaluation
+from fedspd.results.inference import Inference
 from fedspd.scoring.model import Model
 from fedspd.scoring.own_units import words
 from fedspd.target import Target
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
-SIZES = "how many records each client holds"
 
 
 class FederatedEstimator(BaseEstimator, ABC):
@@ -44,13 +47,15 @@ class FederatedEstimator(BaseEstimator, ABC):
     n_features_in_: int
     feature_names_in_: np.ndarray
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: Any, groups: Any = None, persons: Any = None) -> Self:  # noqa: N803
         """Train on records that belong to clients.
 
         Args:
             X: records, a row each: a matrix, or a data frame of pandas, polars or Arrow.
             y: what is to be predicted, for each record.
             groups: the client of each record, by name; None: records are dealt to `clients` of them at random.
+            persons: whom each record is about, by name. Then a person is protected with all of its records at a
+                client; None: each record by itself.
         """
         check_pipeline(self.preprocessing)
         check_repetition(self.ledger, self.epsilon)
@@ -59,17 +64,19 @@ class FederatedEstimator(BaseEstimator, ABC):
         answers = np.asarray(validate_data(self, y=given))
         columns = read_columns(self, X, declared is not None, reset=True)
         check_consistent_length(columns[0].values, answers)
-        clients = clients_of(self, groups, len(answers))
+        clients, about = clients_of(self, groups, len(answers)), persons_of(persons, len(answers))
         taken = {column.name for column in columns}
         target, labels = self._labels(answers, declared, _free("target", taken))
         schema = declared or infer_schema(columns, self.bounds, target)
         if clients is not None and schema.client is None:
             schema = replace(schema, client=_free(GROUPS, taken | {target.column}))
+        if about is not None and schema.person is None:
+            schema = replace(schema, person=_free(PERSONS, taken | {target.column, *schema.naming}))
         self._places = places_of(schema, columns, declared is None or hasattr(self, "feature_names_in_"))
         found = cells(columns, schema, self._places, missing=declared is not None)
-        self.run_ = train(self, found, labels, schema, clients)
+        self.run_ = train(self, found, labels, schema, clients, about)
         self._library = _library(X)
-        self.privacy_ = Privacy(self.run_.summary, (SIZES, *self._taken_as_public(columns)))
+        self.privacy_ = Privacy(self.run_.summary, (sizes(about), *self._taken_as_public(columns)))
         self.n_iter_ = self.run_.summary.rounds
         self._set_coefficients()
         self._warn_if_stopped()
@@ -103,6 +110,8 @@ class FederatedEstimator(BaseEstimator, ABC):
     def _warn_if_stopped(self) -> None:
         if self.run_.summary.stopped:
             warnings.warn(f"The run stopped {self.run_.summary.stopped}.", ConvergenceWarning, stacklevel=3)
+        if self.run_.summary.diverged:
+            warnings.warn(f"The run diverged: {DIVERGED}.", ConvergenceWarning, stacklevel=3)
 
     @property
     def _model(self) -> Model:
@@ -117,6 +126,26 @@ class FederatedEstimator(BaseEstimator, ABC):
         columns = read_columns(self, X, declared, reset=False)
         schema = model.recipe.schema
         return model.scores(encode(cells(columns, schema, self._places, missing=declared), schema))
+
+    def evaluate(self, **asked: Any) -> Evaluation:
+        """The fit measured on records that it held out (settings={"evaluation.held_out": 0.2}), charged to its ledger.
+
+        Args:
+            asked: `average`, `bins`, `subgroup`, `least_size`, `again`, as of `fedspd evaluate`.
+        """
+        check_is_fitted(self)
+        return self.run_.evaluate(**asked)
+
+    def infer(self, columns: Sequence[str] = ()) -> Inference:
+        """Coefficients with confidence intervals from noised Newton steps on held-out records, charged to its ledger.
+
+        Where no interval would be honest, `doubt` says why, and there are none.
+
+        Args:
+            columns: of a regression of its own on these alone; none: all of the fit's.
+        """
+        check_is_fitted(self)
+        return self.run_.infer(columns)
 
     @property
     def coefficient_names_(self) -> tuple[str, ...]:
@@ -152,6 +181,11 @@ class FederatedEstimator(BaseEstimator, ABC):
     def plot_curve(self, column: str) -> Any:
         """What a column of numbers adds to the score over its bounds, in its own units, as axes of Matplotlib."""
         return pictures.curve(self._model, column)
+
+
+def sizes(persons: Any) -> str:
+    """What is known of a client's table, whatever it holds."""
+    return f"how many {'records' if persons is None else 'persons'} each client holds"
 
 
 def _free(name: str, taken: set[str]) -> str:

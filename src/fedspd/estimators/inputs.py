@@ -8,7 +8,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 from fedspd.data import Categorical, Numeric, Schema
-from fedspd.data.columns import Column
+from fedspd.data.features.columns import Column
 from fedspd.data.files.cells import MISSING
 from fedspd.data.frames import Values, held, is_frame, text_of, values_of
 from fedspd.data.tabular import cells_of

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from html import escape
 
 from fedspd.report import privacy_statement
+from fedspd.report.of_runs.terminal import protected
 from fedspd.results import Summary
 
 
@@ -33,7 +34,7 @@ class Privacy:
     @property
     def protects(self) -> str:
         """What is protected."""
-        return f"one {self.summary.unit} of a client"
+        return protected(self.summary.unit)
 
     @property
     def statement(self) -> str:

@@ -10,10 +10,10 @@ from sklearn.utils import check_random_state
 
 from fedspd.algorithms import METHODS
 from fedspd.assemble import Run, execute, prepare_experiment
-from fedspd.assemble.memory import of_records
+from fedspd.assemble.records.memory import of_records
 from fedspd.data import Category, Cells, Schema, Table, encode
 from fedspd.data.dataset import CLIENT
-from fedspd.data.frames import client_category, values_of
+from fedspd.data.frames import named_by, values_of
 from fedspd.errors import InputError
 from fedspd.estimators.inputs import as_number
 from fedspd.privacy.ledger import Ledger
@@ -21,6 +21,8 @@ from fedspd.target import Classes
 
 GROUPS = "groups"
 """What tells clients apart on a ledger, unless a schema has a name for it."""
+PERSONS = "persons"
+"""What a schema calls the column that `persons` would be."""
 OWN = {
     "algorithm.name": "method",
     "data.name": "X",
@@ -31,6 +33,7 @@ OWN = {
     "privacy.delta": "delta",
     "privacy.epsilon": "epsilon",
     "privacy.noise_multiplier": "epsilon",
+    "privacy.unit": "persons of fit, which are then what is protected",
     "problem.loss": "loss",
     "run.seed": "random_state",
 }
@@ -52,7 +55,7 @@ def clients_of(estimator: Any, groups: Any, records: int) -> Category | None:
             raise InputError(
                 f"clients must be named by groups or dealt at random, got groups and clients={number}; pick one."
             )
-        category = client_category(values_of(groups))
+        category = named_by(values_of(groups), "client")
         if len(category.codes) != records:
             raise InputError(f"groups must name {records} clients, one for each record, got {len(category.codes)}.")
         return category
@@ -69,17 +72,29 @@ def clients_of(estimator: Any, groups: Any, records: int) -> Category | None:
     return None
 
 
+def persons_of(persons: Any, records: int) -> Category | None:
+    """Whom each record is about, or None where nobody says so."""
+    if persons is None:
+        return None
+    category = named_by(values_of(persons), "person")
+    if len(category.codes) != records:
+        raise InputError(f"persons must name {records} of them, one for each record, got {len(category.codes)}.")
+    return category
+
+
 def train(
-    estimator: Any, found: Mapping[str, np.ndarray], labels: np.ndarray, schema: Schema, clients: Category | None
-) -> Run:
+    estimator: Any, found: Mapping[str, np.ndarray], labels: np.ndarray, schema: Schema, clients: Category | None,
+    persons: Category | None = None,
+) -> Run:  # fmt: skip
     """Run the method on the cells of declared columns, charged to the ledger that the estimator was given."""
     target = schema.target
     attributes = {} if clients is None else {CLIENT: clients}
     told = None if isinstance(target, Classes) else target
-    table = Table(encode(found, schema), labels, schema.columns, target.classes, attributes, told, found)
+    table = Table(encode(found, schema), labels, schema.columns, target.classes, attributes, told, found, persons)
     spent = {f"privacy.{name}": as_number(name, getattr(estimator, name)) for name in ("epsilon", "delta")}
     cells = Cells(table, None, schema)
-    config = of_records(cells, _overrides(estimator, clients is not None), spent)
+    unit = {} if persons is None else {"privacy.unit": "person"}
+    config = of_records(cells, _overrides(estimator, clients is not None) | unit, spent)
     with ExitStack() as stack:
 
         def opened() -> Ledger:

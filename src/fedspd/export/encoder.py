@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from fedspd.data import Categorical, Numeric, Recipe, encode
-from fedspd.data.columns import Column
+from fedspd.data.features.columns import Column
 from fedspd.data.files.cells import MISSING, number_of, stripped
 from fedspd.errors import InputError
 

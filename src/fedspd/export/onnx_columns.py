@@ -4,10 +4,10 @@ from math import factorial
 
 import numpy as np
 
-from fedspd.data.columns import Categorical, Column, Numeric, Product
+from fedspd.data.features.columns import Categorical, Column, Numeric, Product
+from fedspd.data.features.splines import DEGREE, spline_knots
 from fedspd.data.files.cells import MISSING
 from fedspd.data.schema import Schema
-from fedspd.data.splines import DEGREE, spline_knots
 from fedspd.export.onnx_nodes import Nodes
 
 

@@ -9,7 +9,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRe
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 
-from fedspd.data.scaling import Matrix
+from fedspd.data.features.scaling import Matrix
 from fedspd.errors import InputError
 from fedspd.export.encoder import RecordEncoder
 from fedspd.problem import Huber, LeastSquares, Poisson, Softmax, SquaredHinge

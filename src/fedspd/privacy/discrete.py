@@ -3,7 +3,7 @@ r"""Whole numbers for secure sums: how near their noise is to a Gaussian, and ho
 $N_\mathbb Z(0, s^2)$ is the law on the whole numbers with probabilities proportional to $e^{-k^2/2s^2}$ (Canonne,
 Kamath and Steinke 2020). A sum of such noises is not of this kind, nor is a rounded Gaussian.
 `docs/proofs/secure-sums.md` proves how near they are: a *gap* bounds the logarithm of the ratio of two laws at every
-point (Theorems S and R).
+point (Theorems S1 and S2).
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from fedspd.errors import InputError
 from fedspd.privacy.shared_noise import ROUNDING_VARIANCE, SharedNoise
 
 FINENESS = 0.01  # of the sensitivity, what rounding to the grid may add to it
-LEAST_STEPS = 16.0  # of the grid in one member's noise: Theorem S is then off by less than 10^-1000
+LEAST_STEPS = 16.0  # of the grid in one member's noise: Theorem S1 is then off by less than 10^-1000
 
 
 def theta(variance: float) -> float:
@@ -34,7 +34,7 @@ def theta(variance: float) -> float:
 
 
 def rounding_gap(variance: float = ROUNDING_VARIANCE) -> float:
-    r"""Theorem R: of $N_\mathbb Z(0, S^2)$ from a Gaussian of variance $S^2 - r^2$ that is made whole, any $S > r$.
+    r"""Theorem S2: of $N_\mathbb Z(0, S^2)$ from a Gaussian of variance $S^2 - r^2$ that is made whole, any $S > r$.
 
     Args:
         variance: $r^2$, in steps of the grid.
@@ -43,7 +43,7 @@ def rounding_gap(variance: float = ROUNDING_VARIANCE) -> float:
 
 
 def sum_gap(scale: float, members: int) -> float:
-    r"""Theorem S: of the sum of `members` noises $N_\mathbb Z(0, s^2)$ from $N_\mathbb Z(0, h s^2)$.
+    r"""Theorem S1: of the sum of `members` noises $N_\mathbb Z(0, s^2)$ from $N_\mathbb Z(0, h s^2)$.
 
     Args:
         scale: s, in steps of the grid.
@@ -55,7 +55,7 @@ def sum_gap(scale: float, members: int) -> float:
 
 
 def gap(scale: float, members: int, coordinates: int) -> float:
-    r"""a: everything that a sum on the grid may add to a run, beside the Gaussian that accountants speak of.
+    r"""$\varpi$: everything that a sum on the grid may add to a run, beside the Gaussian that accountants speak of.
 
     Args:
         scale: the deviation of one member's noise, in steps of the grid.
@@ -63,8 +63,8 @@ def gap(scale: float, members: int, coordinates: int) -> float:
         coordinates: of all releases of a run together.
 
     Guarantees:
-        The run's $(\varepsilon + 2a, e^a\delta)$ holds if $(\varepsilon, \delta)$ holds of Gaussian noise of variance
-        $h\tau^2 - 4g^2$.
+        The run's $(\varepsilon + 2\varpi, e^\varpi\delta)$ holds if $(\varepsilon, \delta)$ holds of Gaussian noise of
+        variance $h\tau^2 - 4g^2$.
     """
     return coordinates * (sum_gap(scale, members) + rounding_gap())
 

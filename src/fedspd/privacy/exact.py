@@ -1,8 +1,8 @@
 """Gaussian noise for real clients: no rounding between a query and its noise. The deployed twin of `mechanism`.
 
 Floating-point noise has gaps that depend on what it is added to, and these leak (Mironov 2012). Here query and noise
-are whole multiples of the least positive float64, so their sum is exact; `docs/privacy.md` has the proof. For secure
-sums they are multiples of a coarser grid, modulo 2^64; the proof is in `docs/proofs/secure-sums.md`.
+are whole multiples of the least positive float64, so their sum is exact; `docs/proofs/deployed.md` has the
+proof. For secure sums they are multiples of a coarser grid, modulo 2^64; the proof is in `docs/proofs/secure-sums.md`.
 """
 
 from importlib.util import find_spec

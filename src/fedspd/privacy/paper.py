@@ -1,6 +1,6 @@
 r"""The formulas of the FedSPD-DP paper (arXiv 2204.12284), as printed, with their equation names.
 
-They are reproduced, not endorsed: `docs/privacy.md` says which of them do not hold and why.
+They are reproduced, not endorsed: `docs/proofs/published.md` says which of them do not hold and why.
 Two printed slips have a reading fixed here: $(Q-1)^2$ becomes 1 when Q = 1 (the paper's own Q = 1
 case of Theorem 2), and Lemma 1's $\sigma$ is a variance.
 """

@@ -1,4 +1,4 @@
-r"""L2 sensitivities that are proved (`docs/privacy.md`), as functions of public numbers only.
+r"""L2 sensitivities that are proved (`docs/proofs/local-steps.md`), as functions of public numbers only.
 
 Neighbors: under "replace-one" a record is replaced by any other; under "zero-out" it is replaced by
 one without any effect. A record's clipped gradient has norm at most G, so one record moves a batch's

@@ -15,7 +15,7 @@ from math import ceil, sqrt
 from fedspd.errors import InputError
 
 SMALLEST_COHORT = 3  # members: with two, either knows the other's part
-ROUNDING_VARIANCE = 4.0  # of the noise in steps of the grid, what makes integers of it (Theorem R, r² = 4)
+ROUNDING_VARIANCE = 4.0  # of the noise in steps of the grid, what makes integers of it (Theorem S2, r² = 4)
 
 
 @dataclass(frozen=True)

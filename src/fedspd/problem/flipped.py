@@ -26,21 +26,22 @@ class FlippedLabels:
     @property
     def slope_bound(self) -> float:
         r"""$\sqrt2\,(1-p)/(1-2p)$."""
-        return Softmax(2).slope_bound * (1 + self._tilt)
+        return Softmax(2).slope_bound * (1 + self.tilt)
 
     @property
-    def _tilt(self) -> float:
+    def tilt(self) -> float:
+        """p/(1-2p): how far labels are moved apart."""
         return self.chance / (1 - 2 * self.chance)
 
     def values(self, scores: Array, labels: Array) -> Any:
         """Corrected losses, which may be negative."""
         one, other = Softmax(2).values(scores, labels), Softmax(2).values(scores, 1 - labels)
-        return one + self._tilt * (one - other)
+        return one + self.tilt * (one - other)
 
     def slopes(self, scores: Array, labels: Array) -> Any:
         """By the scores, or by their contrast."""
         one, other = Softmax(2).slopes(scores, labels), Softmax(2).slopes(scores, 1 - labels)
-        return one + self._tilt * (one - other)
+        return one + self.tilt * (one - other)
 
     def bends(self, scores: Array, labels: Array) -> Any:
         """Those of cross-entropy: what was added is linear."""

@@ -13,6 +13,7 @@ proved to be enough.
 from typing import Any, NamedTuple
 
 from fedspd.errors import InputError
+from fedspd.problem import fast
 from fedspd.problem.margins import Margins, Point, is_compiled, norm, repeat
 from fedspd.problem.objective import Objective
 from fedspd.problem.regularizers import MATRIX, SquaredL2, Unregularized
@@ -22,7 +23,7 @@ NEWTON_STEPS = 200
 CACHED = 1 << 18  # numbers of records that are solved side by side on NumPy: 2 MiB, which a core's caches hold
 GRADIENT_STEPS = 10**6  # that may follow; what needs more is refused beforehand
 LENGTHS = 40  # tried along one step at most
-LEFT = 1e-4  # the same, that no result exceeds (`docs/privacy.md`)
+LEFT = 1e-4  # the same, that no result exceeds (`docs/proofs/minimizers.md`)
 FLAT = 0.1  # share of a step's slope that may be left at its end
 ROUNDING = 8.0  # of its terms' size, in units of rounding: a gradient below it that no longer shrinks is done
 
@@ -124,12 +125,23 @@ def _minimize(
         pull=loss.contrast(pull)[..., 0],
         influence=xp.zeros_like(divisors) + influence,
     )
-    contrast = _descended(margins, _newton(margins, loss.contrast(start)[..., 0]))
+    contrast = _arrived(margins, loss.contrast(start)[..., 0])
     against = (margins.curvature * contrast - margins.pull) / loss.stretch  # minus the records' gradient
     weights = (pull + loss.spread(against[..., None])) / mu
     found = objective.gradient(weights, features, labels, divisors)
     slope = found.mean + mu * weights - pull
     return Minimum(weights, xp.sqrt(xp.sum(slope * slope, axis=MATRIX)), found.clipped)
+
+
+def _arrived(margins: Margins, start: Array) -> Any:
+    """The contrasts; by the kernel, if there is one and it leads all of them there."""
+    found = fast.newton(
+        margins.loss, margins.clip_norm, margins.features, margins.labels, margins.lengths, margins.share,
+        margins.curvature, margins.pull, margins.goal, start, ROUNDING, FLAT, NEWTON_STEPS, LENGTHS,
+    )  # fmt: skip
+    if found is not None and found[1].all():
+        return found[0]
+    return _descended(margins, _newton(margins, start))
 
 
 def _newton(margins: Margins, start: Array) -> Point:
@@ -171,7 +183,8 @@ def _descended(margins: Margins, last: Point) -> Any:
     r"""Where Newton's method ended; where it has not arrived, gradient steps from zero that are proved to.
 
     A step of length $1/M$, $M$ at least the largest curvature, brings a point nearer by $1 - \mu/M$, and zero is at
-    most its slope over $\mu$ away. Roundings add up to what one step makes times $M/\mu$ (`docs/privacy.md`).
+    most its slope over $\mu$ away. Roundings add up to what one step makes times $M/\mu$ (lemma 12
+    of `docs/proofs/minimizers.md`).
     """
     xp = array_namespace(last.contrast)
     least, target = margins.curvature[:, 0], 0.5 * LEFT * margins.influence

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
 
+from fedspd.problem import fast
 from fedspd.problem.losses import Loss
 from fedspd.problem.regularizers import Regularizer
 from fedspd.typing import Array, array_namespace
@@ -30,23 +31,27 @@ class Objective:
     clip_norm: float
 
     def gradient(
-        self, weights: Array, features: Array, labels: Array, divisors: Array, squares: Any = None
+        self, weights: Array, features: Array, labels: Array, divisors: Array, shares: Any = None, squares: Any = None
     ) -> Gradient:
-        r"""Sum of the clipped record gradients over the batch size, $\frac1b\sum_j g_j\min(1, G/\|g_j\|)$.
+        r"""Sum of the clipped record gradients over the batch size, $\frac1b\sum_j w_j g_j\min(1, G/\|g_j\|)$.
 
         Args:
             weights: (..., columns, outputs), one matrix per stacked client.
             features: (..., records, columns).
             labels: (..., records).
             divisors: (...), the nominal batch size b, whatever number of records the batch holds.
+            shares: (..., records), the weights $w_j$, which add up to at most 1 for each person; None: all are 1.
             squares: (..., records), the squared norms of the features, where they are known already.
 
         Guarantees:
-            Replacing one of the records moves the mean by at most 2G/b.
+            Replacing one of the records, or all of a person's, moves the mean by at most 2G/b.
         """
+        found = fast.gradient(self.loss, self.clip_norm, weights, features, labels, divisors, shares)
+        if found is not None:
+            return Gradient(found.mean, found.norms, self.clip_norm, found.clipped)
         if squares is None:
             squares = array_namespace(features).vecdot(features, features)
-        return self._clipped(weights, features, labels, divisors, squares, lambda norms: self.clip_norm)
+        return self._clipped(weights, features, labels, divisors, squares, lambda norms: self.clip_norm, shares)
 
     def median_gradient(self, weights: Array, features: Array, labels: Array, divisors: Array) -> Gradient:
         """The same, clipped to the (lower) median norm of each batch: a statistic of the records.
@@ -73,12 +78,14 @@ class Objective:
         divisors: Array,
         squares: Any,
         bound_of: Callable[[Any], Any],
+        shares: Any = None,
     ) -> Gradient:
         xp = array_namespace(weights)
         slopes = self.loss.slopes(xp.matmul(features, self.loss.contrast(weights)), labels)
         norms = xp.sqrt(self.loss.stretch * squares * xp.vecdot(slopes, slopes))
         bound = bound_of(norms)
         over = xp.maximum(norms / bound, 1.0) * divisors[..., None]
+        slopes = slopes if shares is None else slopes * shares[..., None]
         mean = self.loss.spread(xp.matmul(xp.matrix_transpose(features), slopes / over[..., None]))
         longer, records = (xp.sum(xp.astype(those, norms.dtype), axis=-1) for those in (norms > bound, squares > 0))
         return Gradient(mean, norms, bound, longer / xp.maximum(records, xp.ones_like(records)))

@@ -14,6 +14,8 @@ from fedspd.problem.regularizers import Regularizer, SquaredL2, Unregularized
 STEPS = 20_000
 GOAL = 1e-8  # length of a step of size 1/L times L, over the gradient at zero
 
+NEAR = 1e-3  # the same at a point that counts as an optimum; 1e-5 and below is usual
+
 Gradient = Callable[[np.ndarray], np.ndarray]
 
 
@@ -29,15 +31,36 @@ def solve(
     shape = features.shape[1], loss.outputs
 
     def gradient(weights: np.ndarray) -> np.ndarray:
-        return features.T @ (record_weights[:, None] * loss.slopes(features @ weights, labels))
+        return _gradient(loss, features, labels, record_weights, weights)
 
     def value(weights: np.ndarray) -> float:
         return float(record_weights @ loss.values(features @ weights, labels)) + float(regularizer.value(weights))
 
     if isinstance(regularizer, Unregularized | SquaredL2):
         return _smooth(value, lambda at: gradient(at) + regularizer.subgradient(at), shape, goal)
-    steepest = loss.curvature * float(np.linalg.norm((features.T * record_weights) @ features, 2))
-    return _proximal(gradient, regularizer, steepest, shape, goal)
+    return _proximal(gradient, regularizer, _steepest(loss, features, record_weights), shape, goal)
+
+
+def is_near(
+    loss: Loss, regularizer: Regularizer, features: np.ndarray, labels: np.ndarray, record_weights: np.ndarray,
+    weights: np.ndarray,
+) -> bool:  # fmt: skip
+    """Whether a proximal gradient step from these weights is short beside the gradient at zero, as at the optimum."""
+    steepest = max(_steepest(loss, features, record_weights), np.finfo(float).tiny)
+    at_zero, here = (_gradient(loss, features, labels, record_weights, at) for at in (np.zeros_like(weights), weights))
+    step = weights - regularizer.prox(weights - here / steepest, 1 / steepest)
+    return bool(steepest * np.linalg.norm(step) <= NEAR * np.linalg.norm(at_zero))
+
+
+def _gradient(
+    loss: Loss, features: np.ndarray, labels: np.ndarray, record_weights: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    return features.T @ (record_weights[:, None] * loss.slopes(features @ weights, labels))
+
+
+def _steepest(loss: Loss, features: np.ndarray, record_weights: np.ndarray) -> float:
+    """The largest curvature of the sum of losses, at most."""
+    return loss.curvature * float(np.linalg.norm((features.T * record_weights) @ features, 2))
 
 
 def _smooth(

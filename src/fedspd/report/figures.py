@@ -78,7 +78,7 @@ def _has_values(chart: Chart) -> bool:
 
 
 def draw(charts: Sequence[Chart], title: str = "") -> "Figure":
-    """Charts in rows of at most three; one legend for all where all have the same series."""
+    """Charts in rows of at most three; one legend, and one look of a series, where most series are in all of them."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # matplotlib takes half a second to import
     from matplotlib.figure import Figure
 
@@ -88,17 +88,22 @@ def draw(charts: Sequence[Chart], title: str = "") -> "Figure":
     rows = math.ceil(len(charts) / PER_ROW)
     figure = Figure(figsize=(max(4 * columns, 5), 3.8 * rows), layout="constrained")
     FigureCanvasAgg(figure)
-    names = {tuple(series.name for series in chart.series) for chart in charts}
-    shared = len(charts) > 1 and len(names) == 1 and len(charts[0].series) > 1
+    names = list(dict.fromkeys(series.name for chart in charts for series in chart.series))
+    shared = len(charts) > 1 and all(len(names) < 2 * len(chart.series) > 2 for chart in charts)
+    curves: dict[str, Any] = {}
     for place, chart in enumerate(charts):
         axes = figure.add_subplot(rows, columns, place + 1)
-        curves = [_draw_series(axes, series, number, chart.markers) for number, series in enumerate(chart.series)]
+        drawn = {
+            series.name: _draw_series(axes, series, names.index(series.name) if shared else number, chart.markers)
+            for number, series in enumerate(chart.series)
+        }
         _draw_frame(axes, chart)
-        labels = [_plain(series.name) for series in chart.series]
-        if shared and place == 0:
-            figure.legend(curves, labels, loc="outside lower center", ncols=min(len(labels), 4), **LEGEND)
-        elif not shared and len(labels) > 1:
-            axes.legend(curves, labels, **LEGEND)
+        curves = drawn | curves
+        if not shared and len(drawn) > 1:
+            axes.legend(drawn.values(), map(_plain, drawn), **LEGEND)
+    if shared:
+        lines = [curves[name] for name in names]
+        figure.legend(lines, [*map(_plain, names)], loc="outside lower center", ncols=min(len(names), 4), **LEGEND)
     if title:
         figure.suptitle(_plain(title), fontsize=10)
     return figure
@@ -144,6 +149,31 @@ def draw_dots(title: str, x_label: str, names: Sequence[str], means: Sequence[Me
     return figure
 
 
+def draw_ranges(title: str, x_label: str, names: Sequence[str], ranges: Sequence[tuple[float, float]]) -> "Figure":
+    """A line for each name from what is proved to leak to what is claimed, on one axis that begins at zero."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # matplotlib takes half a second to import
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.5, 1.6 + 0.36 * len(names)), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    colors = [style(place)[0] for place in (1, 0)]
+    for place, ends in enumerate(ranges):
+        axes.plot(ends, (place, place), color=RULE, linewidth=1)
+        for end, color, marker in zip(ends, colors, "o|", strict=True):
+            axes.plot(end, place, marker, color=color, markersize=5 if marker == "o" else 12, markeredgewidth=2)
+    handles = [axes.plot([], [], mark, color=color)[0] for mark, color in zip("o|", colors, strict=True)]
+    figure.legend(handles, ["proved to leak", "claimed at most"], loc="outside lower center", ncols=2, **LEGEND)
+    axes.set_yticks(range(len(names)), [_plain(fill(name, TITLE_WIDTH)) for name in names], fontsize=8)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_xlim(left=0)
+    axes.set_xlabel(_plain(x_label), fontsize=9)
+    axes.set_title(_plain(title), fontsize=10, color=INK)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8)
+    return figure
+
+
 def to_png(figure: "Figure") -> bytes:
     """The picture without a date in it: same run, same bytes."""
     image = BytesIO()
@@ -174,7 +204,8 @@ def _draw_frame(axes: Any, chart: Chart) -> None:
             _plain(label), (1, value), (0, 3), xycoords=("axes fraction", "data"), textcoords="offset points",
             color=INK, ha="right", fontsize=8,
         )  # fmt: skip
-    axes.set_title(_plain(fill(chart.title, TITLE_WIDTH)), fontsize=10, color=INK)
+    pad = 14 if chart.references else 6  # points: the name of a line at the very top stands under the title
+    axes.set_title(_plain(fill(chart.title, TITLE_WIDTH)), fontsize=10, color=INK, pad=pad)
     note = f"\n{_plain(fill(chart.note, 60))}" if chart.note else ""
     axes.set_xlabel(_plain(chart.x_label) + note, fontsize=9)
     axes.set_ylabel(_plain(chart.y_label), fontsize=9)

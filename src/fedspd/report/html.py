@@ -25,11 +25,11 @@ def render(page: Page) -> str:
     """The document: privacy statement, sections, configuration, environment."""
     charts = [chart for section in page.sections for chart in section.charts]
     places = iter(range(len(charts)))
-    look = _colors() + _asset("page.css")
-    script = "".join(_asset(name) for name in SCRIPTS)
-    return Template(_asset("page.html")).substitute(
+    look = _colors() + asset("page.css")
+    script = "".join(asset(name) for name in SCRIPTS)
+    return Template(asset("page.html")).substitute(
         title=escape(page.title),
-        policy=_policy(look, script),
+        policy=policy(look, script),
         style=look,
         privacy=_paragraphs(page.privacy),
         contents=_contents(page.sections) if len(page.sections) > 1 else "",
@@ -41,11 +41,12 @@ def render(page: Page) -> str:
     )
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file of the toolkit, as text."""
     return (ASSETS / name).read_text("utf-8")
 
 
-def _policy(look: str, script: str) -> str:
+def policy(look: str, script: str) -> str:
     """Nothing may be fetched, and only this style and this script count, known by their hashes."""
     look_hash, script_hash = (b64encode(sha256(text.encode()).digest()).decode() for text in (look, script))
     return (

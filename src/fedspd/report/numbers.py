@@ -5,6 +5,9 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from fedspd.results import Summary
 
+NOTHING = "–"  # where there is no value
+WHOLE = 2.0**53  # from which on numbers have no decimals
+
 
 def rounded(value: float, up: bool) -> str:
     """A bound with five significant digits that is still a bound: upper ones go up, lower ones down."""
@@ -15,9 +18,17 @@ def rounded(value: float, up: bool) -> str:
     return f"{Decimal(value).quantize(step, ROUND_CEILING if up else ROUND_FLOOR):f}"
 
 
+def at_most(epsilon: float | None) -> str:
+    """Rounded up, without zeros that say nothing; `%g` would round to nearest."""
+    if epsilon is None:
+        return NOTHING
+    text = rounded(epsilon, up=True)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def reported(value: float | None, up: bool) -> float | None:
     """A bound to four decimals, or three digits where it is small, that is still a bound."""
-    if value is None or not 0 < value < math.inf:
+    if value is None or not 0 < value < WHOLE:
         return value
     step = Decimal(1).scaleb(-4 if value >= 0.01 else math.floor(math.log10(value)) - 2)
     return float(Decimal(value).quantize(step, ROUND_CEILING if up else ROUND_FLOOR))

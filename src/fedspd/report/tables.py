@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from html import escape
 
+from fedspd.report.numbers import NOTHING
 from fedspd.report.page import Cell, Grid, Measured
 
-NOTHING = "–"
 INFINITE = ("∞", "−∞")
 FEW = 4  # digits after the point up to which numbers are shown as they are: someone has rounded them
 

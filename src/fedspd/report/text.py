@@ -18,14 +18,14 @@ def grid_terminal(grid: Grid) -> Table:
         words = all(isinstance(row[place], str) for row in grid.rows)
         table.add_column(Text(escaped(name)), justify="left" if words else "right", no_wrap=not words)
     for row in grid.rows:
-        table.add_row(*(Text(escaped(_text(cell))) for cell in row))
+        table.add_row(*(Text(escaped(cell_text(cell))) for cell in row))
     return table
 
 
 def grid_markdown(grid: Grid) -> str:
     """For a README or an issue."""
-    lines = [f"| {' | '.join(map(_in_markdown, grid.columns))} |", "|---" * len(grid.columns) + "|"]
-    lines += [f"| {' | '.join(_in_markdown(_text(cell)) for cell in row)} |" for row in grid.rows]
+    lines = [f"| {' | '.join(map(in_markdown, grid.columns))} |", "|---" * len(grid.columns) + "|"]
+    lines += [f"| {' | '.join(in_markdown(cell_text(cell)) for cell in row)} |" for row in grid.rows]
     return "\n".join([*lines, *(["", grid.note] if grid.note else [])]) + "\n"
 
 
@@ -39,7 +39,8 @@ def grid_csv(grid: Grid) -> str:
     return written.getvalue()
 
 
-def _text(cell: Cell) -> str:
+def cell_text(cell: Cell) -> str:
+    """A cell as people read it."""
     match cell:
         case None:
             return NOTHING
@@ -55,6 +56,6 @@ def _exact(cell: Cell, pair: bool) -> list[str | float | None]:
     return [value, error] if pair else [value]
 
 
-def _in_markdown(text: str) -> str:
+def in_markdown(text: str) -> str:
     """A name in one cell, and no markup."""
     return escaped(text).replace("&", "&amp;").replace("<", "&lt;").replace("|", r"\|")

@@ -3,8 +3,6 @@
 import hashlib
 import io
 import os
-import zipfile
-import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fedspd.results.files import OWNER_ONLY, OWNER_ONLY_FOLDER, write_whole
+from fedspd.results.files import BROKEN, OWNER_ONLY, OWNER_ONLY_FOLDER, write_whole
+
+NO_PLACE = (OSError, RuntimeError)
+"""What a folder raises that cannot be written to, and a home that the system does not know."""
 
 
 def cache_folder(name: str) -> Path:
@@ -50,15 +51,19 @@ class Cache:
             content = self._path(key).read_bytes()
             with np.load(io.BytesIO(content), allow_pickle=False) as stored:
                 return {name: stored[name] for name in stored.files}
-        except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, zlib.error):
+        except BROKEN:
             return None
 
     def write(self, key: str, arrays: Mapping[str, np.ndarray]) -> None:
-        """Keep arrays under a key, for this user alone; whoever reads meanwhile finds all of them or none."""
+        """Keep arrays under a key, for this user alone; whoever reads meanwhile finds all of them or none.
+
+        Where nothing can be written, or nobody has a home, nothing is kept: what was computed is worth more.
+        """
         content = io.BytesIO()
         np.savez(content, allow_pickle=False, **arrays)
-        own_folder(self.kind)
-        write_whole(self._path(key), content.getvalue(), mode=OWNER_ONLY)
+        with suppress(*NO_PLACE):
+            own_folder(self.kind)
+            write_whole(self._path(key), content.getvalue(), mode=OWNER_ONLY)
 
     def _path(self, key: str) -> Path:
         return cache_folder(self.kind) / f"{key}.npz"

@@ -1,28 +1,46 @@
 """Files that are there whole or not at all, and JSON that every program can read."""
 
+import fcntl
 import json
 import math
 import os
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from tokenize import TokenError
+from typing import Any, BinaryIO
+from zipfile import BadZipFile
 
 from fedspd.errors import InputError
 
+WORK_FILE = "unfinished.json"
+"""In a folder whose work is not done."""
 OWNER_ONLY, OWNER_ONLY_FOLDER = 0o600, 0o700
 """Modes of what holds records, or what follows from them without noise."""
 
+BROKEN = (
+    OSError, ValueError, EOFError, LookupError, TypeError, ArithmeticError, RuntimeError, MemoryError, SyntaxError,
+    TokenError, BadZipFile, zlib.error,
+)  # fmt: skip
+"""What the readers of archives and arrays raise over damaged bytes."""
+
 
 def write_whole(path: Path, content: bytes, *, durable: bool = False, mode: int = 0o666) -> None:
-    """Put a file in its place at once; an earlier one is replaced.
+    """Put a file in its place at once; arguments as of `written_whole`."""
+    with written_whole(path, durable=durable, mode=mode) as file:
+        file.write(content)
+
+
+@contextmanager
+def written_whole(path: Path, *, durable: bool = False, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """A file to write to, which is put in its place when all of it is written; an earlier one is replaced.
 
     Args:
         path: where it goes; links are followed.
-        content: all of it.
-        durable: on the disk when this returns, its name included.
+        durable: on the disk in the end, its name included.
         mode: of a new file, less what the umask forbids.
 
     Guarantees:
@@ -33,7 +51,7 @@ def write_whole(path: Path, content: bytes, *, durable: bool = False, mode: int 
     draft = place.with_name(f".{place.name}.{os.getpid()}")
     try:
         with open(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, mode), "wb") as file:
-            file.write(content)
+            yield file
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
@@ -99,18 +117,61 @@ def own_file(folder: Path, name: str) -> Path:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Add a line to a file; when this returns, it is on the disk."""
+    """Add a line to a file; when this returns, it is on the disk, and so is the name of a new file."""
     with path.open("ab") as file:
+        new = file.tell() == 0
         file.write(line + b"\n")
         file.flush()
         os.fsync(file.fileno())
+    if new:
+        sync_folder(path.parent)
+
+
+def sync_files(folder: Path) -> None:
+    """Write every file of a folder through to the disk, and their names."""
+    for path in folder.iterdir():
+        if path.is_file() and not path.is_symlink():
+            sync_folder(path)
+    sync_folder(folder)
 
 
 def sync_folder(folder: Path) -> None:
-    """Write the names in a folder through to the disk."""
+    """Write the names in a folder, or the content of a file, through to the disk."""
     opened = os.open(folder, os.O_RDONLY)
-    os.fsync(opened)
-    os.close(opened)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[bool]:
+    """Hold a folder; whether nobody else does. The hold is gone with the process, whatever ends it."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        taken = True
+    except OSError:  # somebody does, or the file system knows no holding
+        taken = False
+    try:
+        yield taken
+    finally:
+        os.close(opened)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold a folder while something is charged for it and put into it.
+
+    Raises:
+        InputError: another process does.
+    """
+    with held(folder) as taken:
+        if not taken:
+            raise InputError(
+                f"expected work that nobody is at, got {folder}, which another process is at; wait for it, or end it."
+            )
+        yield
 
 
 def to_json(value: Any) -> str:

@@ -5,13 +5,13 @@ not finite is written as null and comes back as None.
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
-from math import isfinite, isnan
-from types import NoneType
-from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from dataclasses import asdict, dataclass, field, fields
+from math import isnan
+from typing import Any, Literal, NamedTuple
 
 from fedspd.errors import InputError
 from fedspd.results.history import Kind
+from fedspd.results.typed_json import made
 
 Number = float | None  # None: not known, or not finite
 Rounding = Literal["up", "down", "nearest"]
@@ -19,6 +19,8 @@ Group = Literal["privacy", "test", "run"]
 SHARE = "share"  # of one; people read percent
 LOST = 1000.0
 """A mean loss, or multiple of the labels' spread, beyond which a model is none: without weights it is about 1."""
+FAR = 1e12
+"""Beyond this, weights are none: where rows are as short as settings allow (1e-6), a score would be a million."""
 SITES = "sites"
 """The engine of a run between real sites."""
 
@@ -80,7 +82,7 @@ class Summary:
     title: str = field(metadata=_run("what tables and figures call it: its name, and whether it is a reconstruction"))
     guarantee: str = field(metadata=_privacy('"proved", "as published", or "none" for a run without noise'))
     delta: float = field(metadata=_privacy("δ"))
-    unit: str = field(metadata=_privacy("what is protected: a record"))
+    unit: str = field(metadata=_privacy("what is protected: a record, a person at a client, or a client"))
     relation: str = field(metadata=_privacy("neighbors: replace-one, or zero-out with Poisson sampling"))
     sampling: str = field(metadata=_privacy("how records are drawn in a round"))
     mechanism: str = field(metadata=_privacy(
@@ -97,7 +99,9 @@ class Summary:
         )
     )
     adversary: str = field(metadata=_privacy("against whom; for DP-AADMM somebody weaker"))
-    epsilon_spent_max: Number = field(metadata=_epsilon("epsilon_max after the last round"))
+    epsilon_spent_max: Number = field(
+        metadata=_epsilon("epsilon_max after the last round; a bound if releases had no part in who took part")
+    )
     epsilon_spent_mean: Number = field(metadata=_epsilon("epsilon_mean after the last round"))
     epsilon: Number = field(metadata=_epsilon(
         "proved: the budget, the largest over the clients. As published: ε̄ that the paper states, Theorem 1 at the "
@@ -194,6 +198,9 @@ class Summary:
         "secure-sums: what holds without any assumption on server, other members and cryptography; null where "
         "epsilon holds so"
     ))  # fmt: skip
+    clip_norm: Number = field(
+        default=None, metadata=_privacy("norm that record gradients are clipped to, G; null: never")
+    )
     records: int | None = field(default=None, metadata=_run("of all clients together, that were trained on", "records"))
     run: str | None = field(default=None, metadata=_run("name of a run between real sites; left out of a simulation's"))
 
@@ -210,7 +217,7 @@ class Summary:
     @property
     def diverged(self) -> bool:
         """Whether weights or errors grew without bound: what such a model predicts is rounding, right or not."""
-        if self.weights_norm is None or not isfinite(self.weights_norm):
+        if self.weights_norm is None or not self.weights_norm <= FAR:
             return True
         loss = self.test_loss if self.test_accuracy is not None else None  # that of a count may be any number
         return (loss or 0.0) > LOST or (self.test_explained or 0.0) < -LOST
@@ -238,46 +245,7 @@ def from_dict(values: Any) -> Summary:
     Raises:
         InputError: something is missing, unknown or of another kind, as in what another version wrote.
     """
-    return Summary(**_read(Summary, values))
-
-
-def _read(kind: type, values: Any) -> dict[str, Any]:
-    """What a dataclass is made from, checked against the types of its fields."""
-    types = get_type_hints(kind)
-    needed = {each.name for each in fields(kind) if each.default is MISSING}
-    if not isinstance(values, Mapping):
-        raise InputError(f"expected an object, got {type(values).__name__}; make the run again.")
-    odd = sorted((needed - values.keys()) | (values.keys() - types.keys()))
-    odd += [name for name in types.keys() & values.keys() if not _fits(values[name], types[name])]
-    if odd:
-        raise InputError(
-            f"expected the fields of {kind.__name__}, got something missing, unknown or of another kind: "
-            f"{', '.join(odd)}; make the run again."
-        )
-    return {name: _typed(value, types[name]) for name, value in values.items()}
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value of JSON can stand in a field of this type; what is nested is checked when it is made."""
-    match value:
-        case None:
-            return NoneType in get_args(kind)
-        case bool():
-            return kind is bool
-        case int() if int in (kind, *get_args(kind)):
-            return True
-        case int() | float():
-            return float in (kind, *get_args(kind))
-        case str():
-            return str in (kind, *get_args(kind))
-    return isinstance(value, Mapping) and (Convergence in get_args(kind) or get_origin(kind) is Mapping)
-
-
-def _typed(value: Any, kind: Any) -> Any:
-    if not isinstance(value, Mapping):
-        return value
-    if Convergence in get_args(kind):
-        return Convergence(**_read(Convergence, value))
-    if Condition in get_args(kind):
-        return {name: Condition(**_read(Condition, item)) for name, item in value.items()}
-    return dict(value)
+    try:
+        return made(Summary, values)
+    except ValueError as error:
+        raise InputError(f"{error}; make the run again.") from error

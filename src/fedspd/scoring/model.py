@@ -1,30 +1,24 @@
 """A trained model: what it says about records that it has never seen."""
 
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, get_args
-from zipfile import BadZipFile
 
 import numpy as np
 
 from fedspd.data import Recipe, encode
-from fedspd.data.recipe import Base
-from fedspd.data.scaling import Matrix
+from fedspd.data.features.recipe import Base
+from fedspd.data.features.scaling import Matrix
 from fedspd.errors import InputError
 from fedspd.problem import LOSSES, Huber, LeastSquares, Loss, Poisson, Softmax, make_loss
 from fedspd.reading import nearest
-from fedspd.results import read_model
+from fedspd.results import BROKEN, read_model
+from fedspd.results.summary import FAR
 from fedspd.scoring.own_units import own_units, words
 from fedspd.target import Classes, Number, Target
 
 NEEDED = ("weights", "average", "loss", "threshold", "schema", "base", "bias")
-BROKEN = (
-    OSError, ValueError, EOFError, LookupError, TypeError, ArithmeticError, RuntimeError, MemoryError, SyntaxError,
-    BadZipFile, zlib.error,
-)  # fmt: skip
-"""What the readers of archives and arrays raise over damaged bytes."""
 BLOCK = 1 << 11  # records that are encoded at a time: few enough to stay near the processor
 INTERCEPT = "(intercept)"
 
@@ -123,10 +117,12 @@ def load_model(folder: str | Path, average: bool = False) -> Model:
         raise _damaged(folder) from error
     if not fits:
         raise _damaged(folder)
-    if not np.isfinite(weights).all():
+    with np.errstate(over="ignore"):
+        length = float(np.linalg.norm(weights))
+    if not length <= FAR:
         raise InputError(
-            f"the weights of a model must be finite, got others in {folder}: its run went astray; make it again with "
-            "smaller steps."
+            f"the weights of a model must be finite, and at most {FAR:g} long together, got others in {folder}: its "
+            "run diverged; make it again with smaller steps."
         )
     return Model(weights, recipe, loss)
 

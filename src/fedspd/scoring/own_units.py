@@ -3,8 +3,8 @@
 import numpy as np
 
 from fedspd.data import Numeric, Recipe, Schema
-from fedspd.data.columns import Column, Product
-from fedspd.data.scaling import Matrix, Vector
+from fedspd.data.features.columns import Column, Product
+from fedspd.data.features.scaling import Matrix, Vector
 
 
 def own_units(recipe: Recipe, weights: Matrix) -> tuple[Matrix, Vector]:

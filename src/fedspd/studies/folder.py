@@ -1,17 +1,19 @@
 """A study on disk: its page, its tables as CSV and Markdown, its figures."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedspd.errors import InputError
 from fedspd.report import Chart, Grid, Page, draw, save_report, to_png
-from fedspd.report.folders import STUDY_FILE, read_study
+from fedspd.report.of_runs.folders import STUDY_FILE, read_study
 from fedspd.report.page import to_json
 from fedspd.report.text import grid_csv, grid_markdown
-from fedspd.results import RunFolder
+from fedspd.results import WORK_FILE, RunFolder, read_work
 
 SWEEP_FILE = "sweep.toml"
+STUDIES = (("reproduce",), ("compare",))  # commands that write one
 
 
 @dataclass(frozen=True)
@@ -26,21 +28,23 @@ class StudyReport:
     private: bool = False  # of records of somebody's own: for the owner of the folder alone
 
 
-def study_folder(folder: Path) -> RunFolder:
-    """Where a study will be written: a new folder, or one that holds a page that a study wrote.
+def check_study_folder(folder: Path) -> None:
+    """Refuse what is neither a new folder nor one that holds a page that a study wrote, or a study that was cut off.
 
     A sweep's folder holds rows that may have taken long, so it is never replaced.
     """
-    RunFolder(folder, replaces=STUDY_FILE if _holds(folder, STUDY_FILE) else SWEEP_FILE)  # whether it can be written
     if _holds(folder, SWEEP_FILE):
         raise InputError(
             f"the output folder must be new or hold an earlier study, got the sweep {folder}; name another."
         )
-    try:
+    if _holds(folder, WORK_FILE) and read_work(folder).command in STUDIES:
+        RunFolder(folder, replaces=WORK_FILE)
+        return
+    RunFolder(folder, replaces=STUDY_FILE)  # whether it can be written
+    with suppress(InputError):
         read_study(folder)
-    except InputError:
-        return RunFolder(folder)
-    return RunFolder(folder, replaces=STUDY_FILE)
+        return
+    RunFolder(folder)
 
 
 def _holds(folder: Path, name: str) -> bool:

@@ -16,6 +16,7 @@ from fedspd.config import Config
 from fedspd.data import SOURCES
 from fedspd.data.source import OWN_SOURCES
 from fedspd.errors import InputError
+from fedspd.problem.fast import library
 from fedspd.results import COLUMNS, Cache, History, Summary, digest, from_dict, to_json
 
 RUNS = Cache("runs")
@@ -26,10 +27,12 @@ ROOMS = (
     "config",
     "data",
     "engine",
+    "evaluate",
     "privacy",
     "problem",
     "reading.py",
     "results",
+    "scoring",
     "target.py",
     "typing.py",
 )
@@ -119,8 +122,9 @@ def run_key(config: Config) -> str:
 
 
 def program_digest() -> str:
-    """Of every source file that a result depends on, those of what users bring included."""
-    return digest(_package_digest().encode(), source_of_brought())
+    """Of every source file that a result depends on, those of what users bring included, and of which are compiled."""
+    compiled = b"" if library() is None else b"kernels"  # which round differently in the last bit
+    return digest(_package_digest().encode(), source_of_brought(), compiled)
 
 
 @cache
@@ -129,4 +133,4 @@ def _package_digest() -> str:
     found = [
         file for room in ROOMS for file in ([root / room] if (root / room).is_file() else (root / room).rglob("*.*"))
     ]
-    return digest(*(file.read_bytes() for file in sorted(found) if file.suffix in (".py", ".toml", ".xz")))
+    return digest(*(file.read_bytes() for file in sorted(found) if file.suffix in (".py", ".toml", ".xz", ".c", ".h")))

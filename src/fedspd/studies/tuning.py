@@ -70,7 +70,7 @@ def _reached(
 
 
 def _score(result: Result | InputError) -> float:
-    score = None if isinstance(result, InputError) else result.summary.score
+    score = None if isinstance(result, InputError) or result.summary.diverged else result.summary.score
     return -np.inf if score is None else score
 
 

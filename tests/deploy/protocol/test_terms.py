@@ -140,14 +140,15 @@ def test_what_cannot_be_deployed_is_refused(changes: dict[str, Any], tmp_path: P
 SHARED: dict[str, tuple[dict[str, Any], str]] = {
     # what a server changes in terms under which sites share noise: what a site says
     "no masks": ({"aggregation": "plain", "members": (), "threshold": 0, "colluders": 0}, "needs masks, got"),
-    "two cohorts": ({"privacy.cohorts": 2}, "sites that share noise are one cohort, got privacy.cohorts = 2"),
+    "two cohorts, of which nobody is": ({"privacy.cohorts": 2}, "expected terms that fit together"),
     "another threshold": ({"privacy.threshold": 5}, "privacy.threshold must be that of the federation, 4, got 5"),
     "other colluders": ({"privacy.colluders": 0}, "privacy.colluders must be that of the federation, 1, got 0"),
     "open numbers": ({"privacy.threshold": None}, "expected terms that fit together"),
     "every client counts the same": ({"problem.counts": "clients"}, "secure sums count every record the same"),
     "some of the sites": ({"run.participants": 4}, "run.participants must be whole cohorts"),
     "several local steps": ({"algorithm.local_steps": 2}, "secure sums need one local step from the server's weights"),
-    "batches": ({"algorithm.batch_size": 20}, "secure sums need one local step on the whole shard"),
+    "small batches": ({"algorithm.batch_size": 20}, "averaged over at least 20 records here, not over 18"),
+    "large batches": ({"algorithm.batch_size": 500}, "at most the records of a client on average, 134"),
     "another method": (
         {"algorithm.name": "dp-fedavg"}, "needs a method whose round is one Gaussian release of a gradient",
     ),
@@ -172,7 +173,6 @@ def test_a_federations_file_that_shares_noise_without_masks_or_against_its_own_n
     made = sharing(tmp_path)
     for change, why in (
         ({"federation.aggregation": "plain"}, "needs masks"),
-        ({"privacy.cohorts": 2}, "are one cohort"),
         ({"privacy.threshold": 5}, "must be that of the federation, 4"),
     ):
         with pytest.raises(InputError, match=why):

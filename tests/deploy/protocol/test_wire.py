@@ -134,13 +134,14 @@ def test_the_answer_to_another_question_is_no_answer_to_this_one() -> None:
 
 def test_only_float64_and_uint64_travel() -> None:
     for kind in (np.float32, np.int64, np.object_):
-        content = Ask("t", 1, 0, np.zeros(2, kind), np.zeros(1), np.ones(1))
+        content = Ask("t", 1, 0, np.zeros(2, kind), np.zeros(1), np.ones(1), 1.0)
         with pytest.raises(TypeError, match="do not travel"):
             wire.request(7, "train.play", content, 1.0, "test")
 
 
 def test_what_was_read_may_be_changed_and_has_the_byte_order_of_the_machine() -> None:
-    message = wire.request(7, "train.play", Ask("t", 1, 0, np.ones(2, ">f8"), np.zeros(1), np.ones(1)), 1.0, "test")
+    ask = Ask("t", 1, 0, np.ones(2, ">f8"), np.zeros(1), np.ones(1), 1.0)
+    message = wire.request(7, "train.play", ask, 1.0, "test")
     weights = wire.read_request(message).weights
     weights += 1
     assert weights.dtype.isnative

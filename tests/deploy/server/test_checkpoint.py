@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedspd.deploy.server.checkpoint import FILE, Checkpoint, Member, load, save
+from fedspd.deploy.server.checkpoint import Checkpoint, Member, load, save
 from fedspd.errors import InputError
+from fedspd.results import Checkpoints
 from tests.support.ledger.crashes import fork
 
 MEMBERS = (Member("north", 2**63 + 1, 120, "digest", 3, 2, 5, 6), Member("south", 7, 10, retired="its budget is spent"))
@@ -62,18 +63,36 @@ def test_a_server_that_is_killed_while_it_writes_leaves_the_old_checkpoint(momen
     assert same(load(tmp_path), replace(STATE, round=3))
 
 
-def test_a_checkpoint_that_is_damaged_is_refused(tmp_path: Path) -> None:
-    save(tmp_path, STATE)
-    good = (tmp_path / FILE).read_bytes()
+def damaged(good: bytes) -> list[bytes]:
     turned = good[:200] + bytes([good[200] ^ 1]) + good[201:]
-    for content in (b"", b"no checkpoint" * 40, good[:-30], good[: len(good) // 2], turned):
-        (tmp_path / FILE).write_bytes(content)
-        with pytest.raises(InputError, match="restore it, or name another folder"):
+    return [b"", b"no checkpoint" * 40, good[:-30], good[: len(good) // 2], turned]
+
+
+@pytest.mark.parametrize("kind", range(5))
+def test_where_the_last_checkpoint_is_damaged_the_one_before_is_used(tmp_path: Path, kind: int) -> None:
+    save(tmp_path, STATE)
+    save(tmp_path, replace(STATE, round=3))
+    last = tmp_path / "checkpoint-2"
+    last.write_bytes(damaged(last.read_bytes())[kind])
+    assert same(load(tmp_path), STATE)
+
+
+def test_a_folder_without_a_single_good_checkpoint_is_refused_and_no_run_begins_anew(tmp_path: Path) -> None:
+    save(tmp_path, STATE)
+    path = tmp_path / "checkpoint-1"
+    for content in damaged(path.read_bytes()):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="none that is as it was written; restore it, or name another"):
             load(tmp_path)
 
 
-def test_no_pickle_is_read(tmp_path: Path) -> None:
-    with (tmp_path / FILE).open("wb") as file:
-        np.savez(file, server=np.array([object()]), mean=np.zeros(1), deviation=np.zeros(1), public=np.zeros(1))
-    with pytest.raises(InputError, match="expected a checkpoint"):
+def test_a_checkpoint_of_an_earlier_version_is_refused_and_no_run_begins_anew(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint.npz").write_bytes(b"anything")
+    with pytest.raises(InputError, match=r"got checkpoint\.npz of an earlier version of fedspd; restore it"):
+        load(tmp_path)
+
+
+def test_fields_of_another_version_are_refused(tmp_path: Path) -> None:
+    Checkpoints(tmp_path).write({"server": np.zeros(1), "public": np.frombuffer(b'{"roster": []}', np.uint8)})
+    with pytest.raises(InputError, match="one of another version of fedspd"):
         load(tmp_path)

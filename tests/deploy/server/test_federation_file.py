@@ -21,6 +21,29 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"federation.threshold": 3, "federation.colluders": 3},
         "twice the threshold must be more than the 3 sites plus the colluders",
     ),
+    "a threshold above the sites": (
+        {"federation.threshold": 4},
+        "federation.threshold must be at most the sites there are, 3, or nothing would ever be summed, got 4; lower it",
+    ),
+    "a threshold of the shared noise above the sites": (
+        {
+            "federation.aggregation": "secure",
+            "federation.quorum": 3,
+            "privacy.trust": "secure-sums",
+            "privacy.threshold": 4,
+        },
+        "privacy.threshold must be at most the sites there are, 3, or nothing would ever be summed, got 4; lower it",
+    ),
+    "a threshold above a cohort": (
+        {
+            "federation.aggregation": "secure",
+            "federation.quorum": 3,
+            "privacy.trust": "secure-sums",
+            "privacy.cohorts": 2,
+            "federation.threshold": 3,
+        },
+        "federation.threshold must be at most the sites of the smallest of 2 cohorts, 1, or nothing",
+    ),
     "a quorum below the threshold": (
         {"federation.aggregation": "secure", "federation.quorum": 2},
         "federation.quorum must be at least 3 for secure aggregation",

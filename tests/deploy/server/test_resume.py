@@ -1,5 +1,6 @@
 """A run that stopped goes on where it was: the same model, and nobody is charged twice."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,35 @@ def test_a_run_that_stopped_in_every_round_ends_with_the_same_model(tmp_path: Pa
     made = federation(tmp_path, SITES, **FIXED)
     for round in range(1, ROUNDS + 1):
         cut_off(made, round, played=True)
+    np.testing.assert_array_equal(made.serve().server, uninterrupted)
+    assert [replies_made(made, place) for place in range(SITES)] == [ROUNDS] * SITES
+
+
+def checkpoints(made: Federation) -> list[Path]:
+    return sorted(made.settings.folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+
+
+@pytest.mark.parametrize("round", [2, 3, 4])
+def test_a_server_whose_last_checkpoint_is_torn_goes_on_from_the_one_before(
+    round: int, tmp_path: Path, uninterrupted: np.ndarray
+) -> None:
+    made = federation(tmp_path, SITES, **FIXED)
+    cut_off(made, round, played=True)
+    os.truncate(last := checkpoints(made)[-1], last.stat().st_size // 2)
+    np.testing.assert_array_equal(made.serve().server, uninterrupted)
+    assert [replies_made(made, place) for place in range(SITES)] == [ROUNDS] * SITES
+
+
+def test_a_server_that_is_rounds_behind_its_sites_gets_their_stored_replies(
+    tmp_path: Path, uninterrupted: np.ndarray
+) -> None:
+    made = federation(tmp_path, SITES, **FIXED)
+    cut_off(made, 2, played=True)
+    older = checkpoints(made)[-1].read_bytes()
+    cut_off(made, 4, played=True)
+    for path in checkpoints(made):
+        path.write_bytes(older)
+    assert made.saved.round == 1
     np.testing.assert_array_equal(made.serve().server, uninterrupted)
     assert [replies_made(made, place) for place in range(SITES)] == [ROUNDS] * SITES
 

@@ -14,7 +14,7 @@ from fedspd.deploy.protocol.messages import Closed, Present, Refused, signed_pre
 from fedspd.deploy.server import enroll
 from fedspd.deploy.server.results import sites_of, table
 from fedspd.deploy.server.run import Server
-from fedspd.deploy.site import client as client_module
+from fedspd.deploy.site import entering
 from fedspd.errors import InputError
 from fedspd.report import folders_page, save_run
 from fedspd.results import read_run
@@ -250,13 +250,13 @@ def test_a_site_that_cannot_answer_to_terms_does_not_hold_the_others_up(
         raise MemoryError
 
     made = federation(tmp_path, 2, federation__start_seconds=60.0)
-    begin, calls, truth = time.monotonic(), [], client_module.rehearse
+    begin, calls, truth = time.monotonic(), [], entering.rehearse
 
     def second_fails(*arguments: Any) -> None:
         calls.append(1)
         (broken if len(calls) == 2 else truth)(*arguments)
 
-    monkeypatch.setattr(client_module, "rehearse", second_fails)
+    monkeypatch.setattr(entering, "rehearse", second_fails)
     assert [member.site for member in made.serve().roster] == ["site-0"]
     assert time.monotonic() - begin < 20
     assert "site-1 refuses: the site could not answer; its log says why." in made.said

@@ -156,9 +156,24 @@ def test_a_site_that_derives_another_plan_from_the_same_terms_is_left_out(
 def test_an_agreement_has_another_digest_as_soon_as_anything_in_it_differs(
     change: dict[str, Any], tmp_path: Path
 ) -> None:
-    from fedspd.deploy.protocol.terms import agreement_of
+    from fedspd.deploy.protocol.agreement import agreement_of
 
     made = federation(tmp_path)
     same, again = (agreement_of(made.terms().agreed(made.schema)) for _ in range(2))
     assert same == again
     assert agreement_of(made.terms(**change).agreed(made.schema)) != same
+
+
+@pytest.mark.parametrize("order", [("wards-1.1", "wards-1.2"), ("wards-1.2", "wards-1.1")])
+def test_of_proposals_that_were_entered_side_by_side_one_is_played(order: tuple[str, str], tmp_path: Path) -> None:
+    """A person has confirmed one run: a server that has two proposals of it entered first must not play both."""
+    made = federation(tmp_path, 1, site={"policy.ask": True, "budget.epsilon": 4.0})
+    made.tell(0, Enter(made.terms(run="wards-1.1").text))
+    answer_question(made.sites[0], waiting(made.sites[0], None)[0])
+    first, second = (made.enter(run=run) for run in order)
+    play(made, first)
+    refused = made.tell(0, ask(second))
+    assert isinstance(refused, Refused)
+    assert "this is another proposal of it; name the run anew" in refused.reason
+    play(made, first, round=2)
+    assert made.charges() == 2

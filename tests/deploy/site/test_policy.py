@@ -116,6 +116,9 @@ def moved(shape: tuple[int, ...] = (6, 2), **changes: Any) -> np.ndarray:
 
 
 ASKS: dict[str, tuple[dict[str, Any], str]] = {
+    "a stretch that is no number": ({"stretch": np.nan}, "stretched by 1 to"),
+    "a stretch below 1": ({"stretch": 0.5}, "stretched by 1 to"),
+    "a stretch beyond the rule's": ({"stretch": 1e6}, "stretched by 1 to"),
     "a weight that is no number": ({"weights": moved(value=np.nan)}, "finite and at most 1000"),
     "an infinite weight": ({"weights": moved(value=-np.inf)}, "finite and at most 1000"),
     "a weight whose rounding would show": ({"weights": moved(value=1e15)}, "finite and at most 1000"),

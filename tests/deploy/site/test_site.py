@@ -45,7 +45,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no epsilon at all": ({"budget.epsilon": 0}, "budget.epsilon must be above 0"),
     "an infinite epsilon": ({"budget.epsilon": float("inf")}, "budget.epsilon must be finite"),
     "a delta of 1": ({"budget.delta": 1.0}, "budget.delta must be above 0 and below 1"),
-    "another unit": ({"budget.unit": "person"}, "budget.unit must be one of record"),
+    "another unit": ({"budget.unit": "family"}, "budget.unit must be one of record, person"),
     "another relation": ({"budget.relation": "add-remove"}, "must be one of replace-one, zero-out"),
     "an infinite clip_norm": ({"policy.clip_norm": float("inf")}, "policy.clip_norm must be finite"),
     "weights without a limit": ({"policy.largest_weight": float("inf")}, "policy.largest_weight must be finite"),

@@ -12,7 +12,7 @@ import pytest
 
 from fedspd.deploy.protocol.messages import VERSION, Close, Closed, Enter, Hello, Measure, Refused, Reply
 from fedspd.deploy.setup.join import join
-from fedspd.deploy.site.records import Records
+from fedspd.deploy.site.computing.records import Records
 from fedspd.deploy.site.respond import respond
 from fedspd.deploy.site.spending import Session, Spending
 from fedspd.deploy.site.store import Store

@@ -18,12 +18,13 @@ from tests.engine.jax_engine.test_equal import batched, compiled
 
 pytestmark = pytest.mark.skipif(not installed(), reason="JAX is not installed")
 
-RUNS = "batches whole mean recycled steered"
+RUNS = "batches whole mean recycled steered away"
 SCRIPT = """
 import json, sys
 import numpy as np
 from fedspd.engine.jax_engine.session import join
 from fedspd import InputError
+from tests.engine.jax_engine.test_arrivals import ALL, away
 from tests.engine.jax_engine.test_equal import batched, on_a_ring
 from tests.engine.test_budgets import proved
 names, *host = sys.argv[1:]
@@ -33,7 +34,8 @@ import jax
 from fedspd.engine.jax_engine.batch import simulate_batch
 found = {"devices": jax.device_count()}
 runs = {"batches": batched("FedSPD-DP"), "whole": proved(cap=2, participants=4, rounds=9),
-        "mean": batched("DP-FedAvg"), "recycled": batched("DP-RADMM"), "steered": batched("DP-SCAFFOLD")}
+        "mean": batched("DP-FedAvg"), "recycled": batched("DP-RADMM"), "steered": batched("DP-SCAFFOLD"),
+        "away": away(ALL)}
 for name in names.split():
     (_, outcome), = simulate_batch([runs[name]], kind=np.float64)
     found[name] = [outcome.models.tolist(), outcome.history["alfv"].tolist()]

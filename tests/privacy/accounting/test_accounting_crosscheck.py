@@ -105,7 +105,7 @@ def random_answers(epsilon: float, rounds: int, spacing: float) -> Losses:
 
 
 def profile(event: FixedSize, epsilons: np.ndarray) -> np.ndarray:
-    """Theorem 1 of docs/accounting.md at each epsilon, written down again with SciPy's normal tails."""
+    """Theorem A1 of docs/accounting.md at each epsilon, written down again with SciPy's normal tails."""
     rate, positive = event.drawn / event.records, np.abs(epsilons)
     inner = np.log1p(np.expm1(positive) / rate)
     deltas = np.zeros_like(positive)
@@ -118,7 +118,7 @@ def profile(event: FixedSize, epsilons: np.ndarray) -> np.ndarray:
 
 
 def composed_by_them(event: FixedSize, rounds: int, spacing: float) -> Losses:
-    """Theorem 1's profile, discretized and composed by dp-accounting, which has no such event of its own."""
+    """Theorem A1's profile, discretized and composed by dp-accounting, which has no such event of its own."""
     reach = math.ceil((0.5 / event.noise_multiplier + 8.0) / event.noise_multiplier / spacing)
     deltas = profile(event, np.arange(-reach, reach + 1) * spacing)
     masses = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(spacing, -reach, reach, deltas)

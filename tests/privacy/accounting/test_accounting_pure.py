@@ -169,7 +169,7 @@ def test_pure_releases_compose_with_poisson_rounds_in_both_orders() -> None:
     rounds, release, epsilon = Poisson(1.0, 0.2), Laplace(2.0, 0.0, "zero-out"), 0.6
 
     def one_round(alpha: float) -> float:
-        """The order `removal`; docs/accounting.md, theorem 3."""
+        """The order `removal`; docs/accounting.md, Theorem A3."""
         inner = 1.0 + (alpha - 1.0) / 0.2
         return 0.2 * gaussian_profile(1.0, math.log(inner)) if inner > 0.0 else 1.0 - alpha
 

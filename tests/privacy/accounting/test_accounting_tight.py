@@ -96,7 +96,7 @@ def test_without_contraction_known_every_step_counts_like_the_first() -> None:
 
 
 def profile(event: FixedSize, alpha: float) -> float:
-    """docs/accounting.md, theorem 1, written down once more."""
+    """docs/accounting.md, Theorem A1, written down once more."""
     if alpha < 1.0:
         return 1.0 - alpha + alpha * profile(event, 1.0 / alpha)
     rate = event.drawn / event.records

@@ -188,7 +188,7 @@ def test_open_methods_differ_from_private_ones_in_the_method_and_in_what_privacy
             unread = {name for name in set(read(own)) ^ set(read(config)) if not name.startswith("algorithm.")}
             assert {name for name in unread if not name.startswith("privacy.")} <= {
                 "data.encode", "data.moments_share", "data.deviation_floor", "metrics.spent_every_round",
-                "run.min_participants", "run.most_participations",
+                "run.min_participants", "run.most_participations", "evaluation.held_out",
                 *({"run.selection", "run.most_stale"} if method == "FedPD" else ()),
             }  # fmt: skip
 

@@ -1,6 +1,7 @@
 """Where our method stands: duels with private rivals of the same situation, counted once, none of them embellished."""
 
 import re
+from dataclasses import replace
 from math import inf, nan
 from typing import Any
 
@@ -117,3 +118,10 @@ def test_with_one_seed_nothing_is_said_to_be_told_apart() -> None:
 
 def test_what_diverged_has_no_accuracy() -> None:
     np.testing.assert_array_equal(duel([None, 0.8], [0.5])[0].score, [nan, 80.0])
+
+
+def test_weights_without_bound_have_no_accuracy_whatever_they_happened_to_get_right() -> None:
+    (ours, _) = duel([0.9, 0.8], [0.5])
+    far = replace(ours.results[0].summary, weights_norm=1e300)
+    entry = replace(ours, results=(replace(ours.results[0], summary=far), *ours.results[1:]))
+    np.testing.assert_array_equal(entry.score, [nan, 80.0])

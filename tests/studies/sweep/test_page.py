@@ -13,13 +13,15 @@ from PIL import Image
 
 from fedspd.report import folders_page
 from fedspd.report.figures import to_png
+from fedspd.report.numbers import at_most
 from fedspd.report.page import Chart, Measured
 from fedspd.report.text import grid_markdown
-from fedspd.studies.sweep import Sweep, save_sweep, sweep_study
+from fedspd.studies.sweep import Sweep, run_sweep, save_sweep, sweep_study
 from fedspd.studies.sweep.charts import left_out, sweep_charts, sweep_figure
 from fedspd.studies.sweep.plan import plan_sweep
 from fedspd.studies.sweep.points import best, points_grid, points_of
 from fedspd.studies.sweep.rows import COLUMNS, Row
+from tests.studies.made import TINY
 
 EPSILONS, SCALES = "privacy.epsilon=3,0.1,1", "algorithm.step_scale=log:0.1:10:3"
 Measure = Callable[[dict[str, Any], int], dict[str, Any]]
@@ -31,7 +33,7 @@ def made(*grids: str, seeds: int = 2, **fixed: str) -> Sweep:
 
 def rows_of(sweep: Sweep, measure: Measure) -> list[Row]:
     """Rows as a sweep leaves them, with numbers by hand."""
-    common: Row = {name: {str: "text", int: 5, float: 0.25}[kind] for name, kind in COLUMNS.items()}
+    common: Row = {name: {str: "text", int: 5, float: 0.25, bool: False}[kind] for name, kind in COLUMNS.items()}
     common |= {"guarantee": "proved", "majority_accuracy": 0.76}
     return [{**point, "seed": seed, **common, **measure(point, seed)} for point in sweep.points for seed in sweep.seeds]
 
@@ -78,7 +80,7 @@ def test_csv_and_parquet_hold_the_same_values_with_their_types(tmp_path: Path) -
     assert table.to_pylist() == rows_of(sweep, thirds)
     kinds = {name: str(table.schema.field(name).type) for name in names}
     assert [kinds[name] for name in names[:5]] == ["double", "bool", "int64", "string", "int64"]
-    stored = {float: "double", int: "int64", str: "string"}
+    stored = {float: "double", int: "int64", str: "string", bool: "bool"}
     assert all(kinds[name] == stored[kind] for name, kind in COLUMNS.items())
     with (tmp_path / "table.csv").open(newline="") as file:
         texts = list(csv.DictReader(file))
@@ -190,6 +192,46 @@ def test_a_page_states_the_privacy_of_every_kind_of_run_it_holds() -> None:
         privacy = sweep_study(sweep, rows_of(sweep, mixed), "test_accuracy").page.privacy
         assert len(privacy) == told
         assert all(any(f"“{kinds[seed]}”" in text for text in privacy) for seed in range(seeds))
+
+
+def test_a_sweep_over_trust_says_of_secure_sums_who_must_not_collude_and_what_holds_if_they_do(tmp_path: Path) -> None:
+    settings = TINY | {"privacy.epsilon": 0.5}
+    sweep = plan_sweep("proved", ["privacy.trust=each-upload,secure-sums"], 1, 0, settings)
+    rows, _ = run_sweep(sweep, tmp_path / "runs", "numpy")
+    each, sums = rows
+    assert (each["trust"], each["epsilon_alone"], each["colluders"]) == ("each-upload", None, None)
+    assert (sums["trust"], sums["unit"], sums["threshold"], sums["colluders"]) == ("secure-sums", "record", 4, 1)
+    assert sums["epsilon_alone"] > sums["epsilon"]
+    study = sweep_study(sweep, rows, "test_accuracy")
+    anyone, relied = (text for text in study.page.privacy if "“proved”" in text)
+    assert "trust each-upload" in anyone
+    assert anyone.endswith("the server included.")
+    assert "trust secure-sums" in relied
+    assert "the server included" not in relied
+    assert "only if at most 1 of the 5 (a sum holds 4 or more) members of a cohort collude" in relied
+    assert at_most(sums["epsilon_alone"]) in relied
+    for grid in (study.grids["points"], study.told[0]):
+        assert grid.columns[2:5] == ("epsilon", "epsilon alone", "colluders")
+        (_, alone, none), (_, second, colluders) = (row[2:5] for row in grid.rows)
+        assert (alone, none, colluders) == (None, None, 1)
+        assert second == pytest.approx(sums["epsilon_alone"], abs=1e-4)
+        assert second >= sums["epsilon_alone"], "rounded, it is still a bound"
+    save_sweep(study, sweep, rows, "test_accuracy", tmp_path)
+    for name in ("table.csv", "points.csv"):
+        assert "epsilon_alone" in (tmp_path / name).read_text().replace("epsilon alone", "epsilon_alone"), name
+    assert pyarrow.parquet.read_table(tmp_path / "table.parquet").to_pylist() == rows
+
+
+def test_a_page_names_the_unit_and_the_neighbors_of_its_runs_and_not_always_a_record() -> None:
+    def stated(unit: str, relation: str) -> str:
+        sweep = made(SCALES)
+        rows = rows_of(sweep, always(unit=unit, relation=relation))
+        return sweep_study(sweep, rows, "test_accuracy").page.privacy[0]
+
+    assert "for one record of a client under replace-one neighbors" in stated("record", "replace-one")
+    assert "for all records of one person at a client under replace-one" in stated("person", "replace-one")
+    assert "for all records of one client under replace-one" in stated("client", "replace-one")
+    assert "under zero-out neighbors" in stated("record", "zero-out")
 
 
 def test_the_folder_is_a_report_with_the_same_page_and_holds_all_files(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf, nan
@@ -16,7 +18,7 @@ from fedspd.results import Convergence
 from fedspd.studies.sweep import Sweep, check_metric, plan_sweep, run_sweep
 from fedspd.studies.sweep.grid import SEED
 from fedspd.studies.sweep.plan import AT_THE_END
-from fedspd.studies.sweep.rows import COLUMNS, Row, row_of
+from fedspd.studies.sweep.rows import BLOCK_SECONDS, COLUMNS, Row, read_rows, row_of
 from tests.studies.made import TINY
 
 pytestmark = pytest.mark.slow
@@ -114,6 +116,36 @@ def test_a_line_cut_short_by_a_crash_is_run_again_and_all_others_are_kept(finish
         assert kept == 3
         assert reused(first, again) == 3
         assert swept(planned(), finished) == (again, 4), "the line after the cut one is a line of its own"
+
+
+KILLED = """
+import os, signal, sys, time
+from pathlib import Path
+from tests.studies.sweep.test_run import planned, swept
+times = []
+
+def count():
+    times.append(time.monotonic())
+    if len(times) == 3:
+        print(*times, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+swept(planned(), Path(sys.argv[1]), count)
+"""
+
+
+def test_a_sweep_that_is_killed_makes_at_most_a_block_of_rows_again(folder: Path, swept_once: Path) -> None:
+    killed = subprocess.run([sys.executable, "-c", KILLED, folder], stdout=subprocess.PIPE, text=True, check=False)
+    assert killed.returncode == -9
+    times, kept = list(map(float, killed.stdout.split())), read_rows(folder)
+    assert 1 <= len(kept) <= len(times) == 3
+    assert times[-1] - times[len(kept) - 1] < 2 * BLOCK_SECONDS, "what is lost was made since the last block"
+    _, before = swept(planned(), folder)
+    assert before == len(kept)
+    again, whole = (
+        {key: {**row, "wall_seconds": 0} for key, row in read_rows(f).items()} for f in (folder, swept_once)
+    )
+    assert again == whole
 
 
 def test_lines_that_are_no_rows_of_this_version_are_run_again(finished: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from flwr.app import Message
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedspd.deploy.site.records import Records
+from fedspd.deploy.site.computing.records import Records
 from fedspd.deploy.site.respond import respond
 from fedspd.deploy.site.serve import answer_to
 

@@ -198,7 +198,7 @@ class Masked:
     def play(self, round: int = 1) -> Gathered:
         """One round with all that have not retired; who retires in it is remembered."""
         mail = self.mail(round)
-        ask = messages.Ask("", round, 0, np.zeros(SHAPE), np.zeros(2), np.ones(2))
+        ask = messages.Ask("", round, 0, np.zeros(SHAPE), np.zeros(2), np.ones(2), 1.0)
         asks = {
             place: ask._replace(terms=own.digest) for place, own in enumerate(self.terms) if place not in self.retired
         }

@@ -19,7 +19,7 @@ from fedspd.deploy.protocol.terms import Terms
 from fedspd.deploy.server.checkpoint import Checkpoint, Member, load
 from fedspd.deploy.server.enroll import terms_of
 from fedspd.deploy.server.run import Server
-from fedspd.deploy.server.settings import RunSettings, masked_group, parse_federation
+from fedspd.deploy.server.settings import RunSettings, dealt, masked_group, parse_federation
 from fedspd.deploy.setup.join import join
 from fedspd.deploy.setup.keys import write_private_key
 from fedspd.deploy.setup.kit import members_text
@@ -209,8 +209,9 @@ def members_of(made: Federation) -> Members:
     """What the operator writes for the sites: their keys, and the threshold where there are enough of them."""
     sites = [(seat["name"], read_public_key(seat["key"])) for seat in made.seats]
     asked = (made.values.get(f"federation.{name}") for name in ("threshold", "colluders"))
-    numbers = masked_group(len(sites), *asked)
-    return Members(sites, *numbers) if len(sites) >= numbers[0] else Members(sites)
+    cohorts = made.values.get("privacy.cohorts", 1)
+    numbers, together = masked_group(len(sites) // cohorts, *asked), dealt([name for name, _ in sites], cohorts)
+    return Members(sites, *numbers, together) if len(sites) // cohorts >= numbers[0] else Members(sites)
 
 
 def site_values(name: str, changes: Mapping[str, Any], protected: bool = True) -> dict[str, Any]:
@@ -248,7 +249,7 @@ def close_logs() -> None:
 def ask(terms: Terms, round: int = 1, acknowledged: int = 0, weights: np.ndarray | float = 0.0, **changes: Any) -> Ask:
     """A request for a round of the schema above."""
     weights = np.broadcast_to(np.asarray(weights, np.float64), (6, 2)).copy()
-    return Ask(terms.digest, round, acknowledged, weights, np.zeros(5), np.ones(5))._replace(**changes)
+    return Ask(terms.digest, round, acknowledged, weights, np.zeros(5), np.ones(5), 1.0)._replace(**changes)
 
 
 def play(made: Federation, terms: Terms, place: int = 0, **changes: Any) -> messages.Reply:

@@ -77,7 +77,7 @@ class TwoFaced:
     def ask(self, place: int, dealers: Collection[int]) -> Any:
         shares = {dealer: self.dealt[dealer].shares[place] for dealer in dealers}
         signatures = {dealer: self.dealt[dealer].signatures[place] for dealer in dealers}
-        numbers = np.zeros(SHAPE), np.zeros(2), np.ones(2)
+        numbers = np.zeros(SHAPE), np.zeros(2), np.ones(2), 1.0
         return self.say(place, "train.mask", 0, *numbers, self.attempt, shares, signatures)
 
     def confirm(self, place: int, survivors: Collection[int]) -> Any:

@@ -87,9 +87,7 @@ class DPADMM:
 
     def query(self, told: Told, client: Released, batches: Batches) -> tuple[Query, None]:
         """One step from the client's own released weights, along a subgradient of the regularizer too."""
-        gradient = self.objective.gradient(
-            client.weights, batches.features[:, 0, ...], batches.labels[:, 0, ...], batches.divisors
-        )
+        gradient = self.objective.gradient(client.weights, *batches.step(0))
         slope = gradient.mean + self.objective.regularizer.subgradient(client.weights)
         pulled = self.penalty * told.weights + self._dual(told, client) + told.inverse_step * client.weights
         return Query((pulled - slope) / (self.penalty + told.inverse_step), gradient.clipped), None

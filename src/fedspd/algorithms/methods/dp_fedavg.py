@@ -22,11 +22,13 @@ from fedspd.algorithms.card import A_TOTAL, NO_TOTAL, SEVERAL, Card, Printed
 from fedspd.algorithms.method import Made, Method, Public, Work
 from fedspd.algorithms.methods.fedavg import FedAvg, Local
 from fedspd.algorithms.parts import settings as shared
+from fedspd.algorithms.parts.fedavg_by_client import FedAvgByClient
 from fedspd.algorithms.parts.grids import BEYOND, DECADES, HIGHER_OCTAVES, square
 from fedspd.algorithms.parts.needed import needed_rounds
 from fedspd.algorithms.parts.proximal import check_local_steps
-from fedspd.algorithms.parts.rules import Wishes, gradient_steps
+from fedspd.algorithms.parts.rules import Steps, Wishes, gradient_steps
 from fedspd.algorithms.parts.step_sizes import Constant, SquareRoot
+from fedspd.errors import InputError
 from fedspd.privacy.rounding import GradientSum, steps_rounding
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
@@ -132,9 +134,21 @@ def make(public: Public, settings: Settings) -> Made:
     """The step size by rule where it is left open."""
     own = work(settings)
     steps = gradient_steps(public, own, Wishes(settings.inverse_step, step_scale=settings.step_scale))
+    if public.on_sums:
+        return Made(_by_client(public, settings, steps), steps.rounds, steps.participations)
     plain = FedAvg(public.objective, own.local_steps, Constant(steps.inverse_step))
     algorithm = DPFedAvg(plain, public.declared_norm, own.relation, steps.crowding)
     return Made(algorithm, steps.rounds, steps.participations, max_batch=steps.max_batch)
+
+
+def _by_client(public: Public, settings: Settings, steps: Steps) -> FedAvgByClient:
+    sizes = public.holdings.sizes
+    if sizes.min() != sizes.max():
+        raise InputError(
+            f"cohorts must have as many members each where whole clients are protected, got {sizes.min()} to "
+            f"{sizes.max()}; choose privacy.cohorts to divide the number of clients."
+        )
+    return FedAvgByClient(public.objective, int(sizes[0]), settings.local_steps, steps.inverse_step)
 
 
 @dataclass(frozen=True)
@@ -181,6 +195,7 @@ METHOD = Method(
     # where heavy clients make local losses steep, many local steps must be short ones: their number is a knob too
     board_grid=square("algorithm.local_steps", (1, 2, 5), "algorithm.step_scale", BEYOND),
     deploys=True,
+    by_client=True,
 )
 
 PUBLISHED = Method(

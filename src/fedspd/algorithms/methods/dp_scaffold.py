@@ -97,8 +97,7 @@ class DPSCAFFOLD:
 
     def query(self, told: Course, client: Controlled, batches: Batches) -> tuple[Query, None]:
         """The gradient of one step's batch at the point where the step begins."""
-        features, labels = batches.features[:, 0, ...], batches.labels[:, 0, ...]
-        gradient = self.objective.gradient(self._point(told, client), features, labels, batches.divisors)
+        gradient = self.objective.gradient(self._point(told, client), *batches.step(0))
         return Query(gradient.mean, gradient.clipped), None
 
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:

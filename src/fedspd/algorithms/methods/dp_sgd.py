@@ -20,6 +20,7 @@ from fedspd.algorithms.method import Made, Method, Public, Work
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.gradient import gradient_sensitivity, mean_gradient
 from fedspd.algorithms.parts.grids import HIGHER_OCTAVES
+from fedspd.algorithms.parts.moves import WEIGHTS, moved, resting, sent
 from fedspd.algorithms.parts.rules import Wishes, gradient_steps
 from fedspd.algorithms.parts.step_sizes import Constant, Schedule
 from fedspd.privacy.rounding import GradientSum, gradient_rounding
@@ -40,6 +41,7 @@ class DPSGD:
     objective: Objective  # its clip_norm is C
     schedule: Schedule  # γ = 1/η
     relation: str = "replace-one"
+    stretch: float = 1.0  # how much longer than 1/γ steps may grow
 
     penalty = 0.0
     local_steps = 1
@@ -47,6 +49,7 @@ class DPSGD:
     law = "gaussian"
     exact = False
     releases = 1
+    stretches_uploads = False
 
     @property
     def guarantee(self) -> str:
@@ -55,11 +58,11 @@ class DPSGD:
 
     def start(self, zeros: Array) -> tuple[Array, Seen, Array]:
         """All zero: public."""
-        return zeros[0, ...], Seen(zeros), zeros
+        return resting(zeros[0, ...]), Seen(zeros), zeros
 
     def broadcast(self, server: Array, round: Any) -> Told:
-        """The weights and γ."""
-        return Told(server, self.schedule.inverse_step(round))
+        """The weights, γ, and how much longer the step is."""
+        return sent(server, self.schedule.inverse_step(round), momentum=0.0)
 
     def query(self, told: Told, client: Seen, batches: Batches) -> tuple[Query, None]:
         """The mean of clipped record gradients."""
@@ -79,12 +82,13 @@ class DPSGD:
 
     def merge(self, server: Array, told: Told, replies: Array, previous: Array, present: Array) -> Array:
         """One proximal step along the mean of the participants' gradients."""
-        step = 1.0 / told.inverse_step
-        return self.objective.regularizer.prox(server - step * mean_of_present(replies, present), step)
+        step = told.stretch / told.inverse_step
+        weights = self.objective.regularizer.prox(told.weights - step * mean_of_present(replies, present), step)
+        return moved(server, weights, told, weights, 0.0, self.stretch)
 
     def model(self, server: Array) -> Array:
         """The server's weights."""
-        return server
+        return server[WEIGHTS, ...]
 
     def local_point(self, client: Seen) -> PrimalDual:
         """The weights the gradient was taken at; there is no dual."""
@@ -109,8 +113,9 @@ def work(settings: Settings) -> Work:
 def make(public: Public, settings: Settings) -> Made:
     """Clipped to a fixed bound, the step size by rule where it is left open."""
     own = work(settings)
-    steps = gradient_steps(public, own, Wishes(settings.inverse_step, step_scale=settings.step_scale))
-    algorithm = DPSGD(public.bounded, Constant(steps.inverse_step), relation=own.relation)
+    wishes = Wishes(settings.inverse_step, step_scale=settings.step_scale)
+    steps = gradient_steps(public, own, wishes, stretched=True)
+    algorithm = DPSGD(public.bounded, Constant(steps.inverse_step), own.relation, steps.stretch)
     return Made(algorithm, steps.rounds, steps.participations)
 
 

@@ -77,7 +77,7 @@ class MedianDPSGD:
 
     def model(self, server: Array) -> Array:
         """The server's weights."""
-        return server
+        return self.plain.model(server)
 
     def local_point(self, client: Seen) -> PrimalDual:
         """The weights the gradient was taken at; there is no dual."""

@@ -1,4 +1,4 @@
-r"""FedSPD-DP with released state: the variant of arXiv 2204.12284 whose privacy is proved (`docs/privacy.md`).
+r"""FedSPD-DP with released state: the variant of arXiv 2204.12284 whose privacy is proved (`docs/proofs.md`).
 
 The primal is perturbed first, and everything a client keeps follows from the perturbed value:
 
@@ -8,7 +8,8 @@ The primal is perturbed first, and everything a client keeps follows from the pe
     y     = x̃ - λ/ρ                                                        the upload, eq. (14)
 
 The server averages the latest y of all clients, as published. Where the rule wants a longer way than safe steps go in
-the rounds there are, it sends weights that lie ahead of the average (`parts.momentum`).
+the rounds there are, it sends weights that lie ahead of the average, and asks for uploads that are stretched,
+$x_0 + m(y - x_0)$: for Q = 1 those of steps m times as long, 1/m of γ and ρ (`parts.moves`).
 
 Released: x̃; upload, dual and next start are functions of it and of what the server sent, so a
 round is a fresh mechanism of the shard and the public transcript, and adaptive composition applies.
@@ -24,7 +25,7 @@ from fedspd.algorithms.card import A_TOTAL, NON_SMOOTH, SEVERAL, Card, Printed
 from fedspd.algorithms.method import Made, Method, Public, Work
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.grids import HIGHER_OCTAVES
-from fedspd.algorithms.parts.momentum import ahead, moved, resting
+from fedspd.algorithms.parts.moves import WEIGHTS, moved, resting, sent
 from fedspd.algorithms.parts.proximal import check_local_steps, proximal_steps
 from fedspd.algorithms.parts.rules import Steps, Wishes, gradient_steps
 from fedspd.algorithms.parts.spd_on_sums import SPDOnSums
@@ -51,12 +52,14 @@ class FedSPD:
     crowding: float = 1.0  # most records in a batch over the nominal batch size; above 1 with Poisson sampling
     momentum: float = 0.0  # share of the last move that is made again
     share: float = 1.0  # of the clients, those that take part in a round
+    stretch: float = 1.0  # how much longer than safe steps may grow; above 1 for Q = 1 from the server's weights
 
     guarantee = "proved"
     keeps_replies = True
     law = "gaussian"
     exact = False
     releases = 1
+    stretches_uploads = True
 
     def __post_init__(self) -> None:
         """Check the conditions of the sensitivity proof, on declared numbers only."""
@@ -68,12 +71,13 @@ class FedSPD:
         return self.inverse_step / (self.inverse_step + self.penalty)
 
     def start(self, zeros: Array) -> tuple[Array, Released, Array]:
-        """All zero: public."""
-        return resting(zeros[0, ...]), Released(zeros, zeros), zeros
+        """All zero: public. Without duals the first steps go a share 2ρ/(γ+ρ) of their way, and are so much longer."""
+        xp, half = array_namespace(zeros), (self.inverse_step + self.penalty) / (2 * self.penalty)
+        return resting(zeros[0, ...], xp.minimum(xp.asarray(half), self.stretch)), Released(zeros, zeros), zeros
 
     def broadcast(self, server: Array, round: Any) -> Told:
-        """The mean of all latest replies (line 5), or what lies ahead of it, and γ."""
-        return Told(ahead(server, self.momentum, self.share), self.inverse_step)
+        """The mean of all latest replies (line 5), or what lies ahead of it, γ, and how much longer steps are."""
+        return sent(server, self.inverse_step, self.momentum, self.share)
 
     def query(self, told: Told, client: Released, batches: Batches) -> tuple[Query, None]:
         """The average of Q proximal steps; nothing else of the records is kept."""
@@ -105,11 +109,15 @@ class FedSPD:
     def settle(self, told: Told, client: Released, release: Release, kept: None) -> tuple[Released, Array]:
         """Dual, next start and upload, all from the noised value."""
         dual = client.dual + self.penalty * (told.weights - release.value)
-        return Released(release.value, dual), release.value - dual / self.penalty
+        reply = release.value - dual / self.penalty
+        return Released(release.value, dual), reply + (told.stretch - 1) * (reply - told.weights)
 
     def merge(self, server: Array, told: Told, replies: Array, previous: Array, present: Array) -> Array:
         """Mean over all N clients, of whom only the participants' replies changed."""
-        return moved(server, mean_of_latest(server[0, ...], replies, previous, present, self.clients))
+        xp, before = array_namespace(server), server[WEIGHTS, ...]
+        weights = mean_of_latest(before, replies, previous, present, self.clients)
+        end = before + (weights - before) * (self.clients / xp.sum(present))
+        return moved(server, weights, told, end, self.momentum, self.stretch)
 
     def model(self, server: Array) -> Array:
         """The mean of all latest replies: $x_0$ of the next round where there is no momentum."""
@@ -150,7 +158,10 @@ def make(public: Public, settings: Settings) -> Made:
     """Step sizes by rule where they are left open."""
     own = work(settings)
     wishes = Wishes(settings.inverse_step, settings.penalty, settings.step_scale, settings.penalty_share)
-    steps = gradient_steps(public, own, wishes, primal_dual=True, averaged=True, momentum=settings.momentum)
+    stretched = own.local_steps == 1 and settings.start == "server"
+    steps = gradient_steps(
+        public, own, wishes, primal_dual=True, averaged=True, momentum=settings.momentum, stretched=stretched
+    )
     if public.on_sums:
         return Made(_on_sums(public, settings, steps), steps.rounds, steps.participations)
     algorithm = FedSPD(
@@ -165,6 +176,7 @@ def make(public: Public, settings: Settings) -> Made:
         crowding=steps.crowding,
         momentum=steps.momentum,
         share=public.share,
+        stretch=steps.stretch,
     )
     return Made(algorithm, steps.rounds, steps.participations, steps.max_batch)
 
@@ -176,14 +188,17 @@ def _on_sums(public: Public, settings: Settings, steps: Steps) -> SPDOnSums:
             f"within it, got algorithm.local_steps = {settings.local_steps} and start = {settings.start}; leave them "
             "out, or set privacy.trust = each-upload."
         )
-    return SPDOnSums(public.bounded, steps.penalty, steps.inverse_step, steps.momentum, public.share)
+    relation = work(settings).relation
+    return SPDOnSums(
+        public.bounded, steps.penalty, steps.inverse_step, steps.momentum, public.share, relation, steps.stretch
+    )
 
 
 METHOD = Method(
     name="fedspd",
     card=Card(
         title="FedSPD-DP",
-        citation="Li, Wang, Chang, Chi 2022, arXiv 2204.12284; with released state: docs/privacy.md",
+        citation="Li, Wang, Chang, Chi 2022, arXiv 2204.12284; with released state: docs/proofs.md",
         claimed="(ε, δ)-DP of a round, and c0 q ε sqrt(pT/(1-q)) in total by Theorem 1.",
         proved=A_TOTAL,
         released="the average of the local steps; dual, upload and next start follow from it",

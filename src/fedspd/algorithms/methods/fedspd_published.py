@@ -12,7 +12,7 @@ printed $\tilde y^t$ does not exist yet).
 
 Released: $\tilde y_i$. Kept un-noised between rounds: $x_i^{t,Q}$ and $\lambda_i$, hence `Private`.
 Claimed: (ε, δ)-DP per round and Theorem 1 in total, **as published**; the hidden state makes the
-composition invalid (`docs/privacy.md`).
+composition invalid (`docs/proofs/published.md`).
 """
 
 from dataclasses import dataclass, replace

@@ -79,8 +79,7 @@ class MultiStepDPADMM:
 
     def query(self, told: Told, client: Stepping, batches: Batches) -> tuple[Query, None]:
         """The gradient of one step's batch at the point where the step begins."""
-        features, labels = batches.features[:, 0, ...], batches.labels[:, 0, ...]
-        gradient = self.objective.gradient(client.point, features, labels, batches.divisors)
+        gradient = self.objective.gradient(client.point, *batches.step(0))
         return Query(gradient.mean, gradient.clipped), None
 
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:

@@ -19,16 +19,17 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from fedspd.algorithms.base import PrimalDual, Told, mean_of_present
+from fedspd.algorithms.base import PrimalDual, Told, length, mean_of_present
 from fedspd.algorithms.card import A_TOTAL, Card
 from fedspd.algorithms.method import Made, Method, Public, Work
 from fedspd.algorithms.methods.dp_sgd import Seen
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.gradient import gradient_sensitivity, mean_gradient
 from fedspd.algorithms.parts.grids import scale_and
-from fedspd.algorithms.parts.momentum import ahead, moved, resting
+from fedspd.algorithms.parts.moves import WEIGHTS, moved, resting, sent
 from fedspd.algorithms.parts.rules import Wishes, gradient_steps
 from fedspd.algorithms.parts.step_sizes import Constant, Schedule
+from fedspd.privacy.rounding import GradientSum, gradient_rounding
 from fedspd.problem import Objective
 from fedspd.typing import Array, Batches, Query, Release, array_namespace
 
@@ -41,11 +42,13 @@ class NoisyProximalGradient:
     schedule: Schedule  # γ
     momentum: float = 0.0  # β
     relation: str = "replace-one"
+    stretch: float = 1.0  # how much longer than 1/γ steps may grow
 
     penalty = 0.0
     law = "gaussian"
     exact = False
     releases = 1
+    stretches_uploads = False
     local_steps = 1
     keeps_replies = False
 
@@ -59,8 +62,8 @@ class NoisyProximalGradient:
         return resting(zeros[0, ...]), Seen(zeros), zeros
 
     def broadcast(self, server: Array, round: Any) -> Told:
-        """v and γ."""
-        return Told(ahead(server, self.momentum), self.schedule.inverse_step(round))
+        """v, γ, and how much longer the step is."""
+        return sent(server, self.schedule.inverse_step(round), self.momentum)
 
     def query(self, told: Told, client: Seen, batches: Batches) -> tuple[Query, None]:
         """The gradient of the whole shard."""
@@ -70,19 +73,23 @@ class NoisyProximalGradient:
         """Of a mean of gradients of norm at most G."""
         return gradient_sensitivity(self.objective, self.relation, batch_sizes)
 
+    def rounding(self, told: Told, client: Seen, batch: GradientSum) -> float:
+        """Of a mean gradient at the weights that were sent."""
+        return gradient_rounding(batch, length(told.weights))
+
     def settle(self, told: Told, client: Seen, release: Release, kept: None) -> tuple[Seen, Array]:
         """The reply is the release."""
         return Seen(array_namespace(told.weights).zeros_like(client.weights) + told.weights), release.value
 
     def merge(self, server: Array, told: Told, replies: Array, previous: Array, present: Array) -> Array:
         """One proximal step along the mean of the participants' gradients."""
-        step = 1.0 / told.inverse_step
+        step = told.stretch / told.inverse_step
         weights = self.objective.regularizer.prox(told.weights - step * mean_of_present(replies, present), step)
-        return moved(server, weights)
+        return moved(server, weights, told, weights, self.momentum, self.stretch)
 
     def model(self, server: Array) -> Array:
         """The server's weights."""
-        return server[0, ...]
+        return server[WEIGHTS, ...]
 
     def local_point(self, client: Seen) -> PrimalDual:
         """The weights the gradient was taken at; there is no dual."""
@@ -101,8 +108,9 @@ class Settings:
 def make(public: Public, settings: Settings) -> Made:
     """The step size by rule where it is left open."""
     wishes = Wishes(settings.inverse_step, step_scale=settings.step_scale)
-    steps = gradient_steps(public, Work(), wishes, momentum=settings.momentum)
-    algorithm = NoisyProximalGradient(public.bounded, Constant(steps.inverse_step), steps.momentum)
+    steps = gradient_steps(public, Work(), wishes, momentum=settings.momentum, stretched=True)
+    gamma = Constant(steps.inverse_step)
+    algorithm = NoisyProximalGradient(public.bounded, gamma, steps.momentum, stretch=steps.stretch)
     return Made(algorithm, steps.rounds, steps.participations)
 
 
@@ -121,5 +129,6 @@ METHOD = Method(
     settings=Settings,
     make=make,
     grid=scale_and("momentum", (0.0, 0.4, 0.8)),
+    deploys=True,
     on_sums=True,
 )

@@ -62,8 +62,7 @@ class PSADMM:
 
     def query(self, told: Told, client: Released, batches: Batches) -> tuple[Query, None]:
         """The gradient of a batch at the client's own weights, which are public."""
-        features, labels = batches.features[:, 0, ...], batches.labels[:, 0, ...]
-        gradient = self.objective.gradient(client.weights, features, labels, batches.divisors)
+        gradient = self.objective.gradient(client.weights, *batches.step(0))
         return Query(gradient.mean, gradient.clipped), None
 
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:

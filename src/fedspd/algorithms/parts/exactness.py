@@ -1,9 +1,9 @@
 r"""How well sub-problems are solved, from public numbers alone: before a record is seen, and whatever the records are.
 
 A result is within `LEFT`$\cdot G/(m\mu')$ of the minimizer if the rounding of a gradient is at most half of
-`LEFT`$\cdot G/m$ (`docs/privacy.md`, "Exactness"). Rounding grows with the weights, and these with the pull $p$ of the
-sub-problem; so settings that leave no room for a pull are refused, and a longer pull than there is room for, which is a
-function of what was released and heard, is shortened: no record decides either.
+`LEFT`$\cdot G/m$ (`docs/proofs/minimizers.md`, lemma 12). Rounding grows with the weights, and these with the pull $p$
+of the sub-problem; so settings that leave no room for a pull are refused, and a longer pull than there is room for,
+which is a function of what was released and heard, is shortened: no record decides either.
 """
 
 from typing import Any

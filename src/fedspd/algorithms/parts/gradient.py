@@ -11,8 +11,7 @@ from fedspd.typing import Array, Batches, Query, array_namespace
 def mean_gradient(objective: Objective, told: Told, like: Array, batches: Batches) -> Query:
     """The mean of clipped record gradients, for stacked clients whose weights are shaped like these."""
     weights = array_namespace(told.weights).zeros_like(like) + told.weights
-    features, labels = batches.features[:, 0, ...], batches.labels[:, 0, ...]
-    gradient = objective.gradient(weights, features, labels, batches.divisors)
+    gradient = objective.gradient(weights, *batches.step(0))
     return Query(gradient.mean, gradient.clipped)
 
 

@@ -7,7 +7,7 @@ Released: x̃ itself. From it $b = p - \nabla F_i(\tilde x) - \mu\tilde x$, so t
 release the same x̃ under noises that differ by $2G/m$ at most, and densities differ by that of the noise
 times a ratio of determinants. Losses of one margin are convex, so each record adds a matrix of rank one that is
 positive and at most $L/m$ to the second derivative, and that ratio is between $(1+a)^{-1}$ and $1+a$,
-$a = L/(m\mu')$, $\mu'$ the curvature without the records (`docs/privacy.md`).
+$a = L/(m\mu')$, $\mu'$ the curvature without the records (`docs/proofs/minimizers.md`).
 """
 
 from dataclasses import dataclass

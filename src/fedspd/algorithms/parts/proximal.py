@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from fedspd.errors import InputError
 from fedspd.privacy.sensitivity import check_contraction
-from fedspd.problem import Objective
+from fedspd.problem import Objective, fast
 from fedspd.typing import Array, Batches, array_namespace
 
 
@@ -39,16 +39,20 @@ def proximal_steps(
         penalty: $\rho$.
         batches: one batch per step.
     """
+    if type(objective) is Objective:  # the kernel does not know what another one makes of a gradient
+        known = objective.loss, objective.regularizer, objective.clip_norm
+        found = fast.proximal_steps(*known, start, center, dual, inverse_step, penalty, batches)
+        if found is not None:
+            return Steps(*found)
     xp = array_namespace(start)
     step_size = 1 / (inverse_step + penalty)
     keep, anchor = inverse_step * step_size, (penalty * center + dual) * step_size
     x, total, clipped = start, xp.zeros_like(start), 0.0
     local_steps = batches.features.shape[1]
     squares = xp.vecdot(batches.features, batches.features)  # of all steps in one call
-    divisors = batches.divisors / step_size  # so that the step size multiplies batches, which are small
+    batches = batches._replace(divisors=batches.divisors / step_size)  # it multiplies batches, which are small
     for step in range(local_steps):
-        features, labels = batches.features[:, step, ...], batches.labels[:, step, ...]
-        gradient = objective.gradient(x, features, labels, divisors, squares[:, step, ...])
+        gradient = objective.gradient(x, *batches.step(step), squares[:, step, ...])
         x = objective.regularizer.prox(keep * x + anchor - gradient.mean, step_size)
         total = total + x
         clipped = clipped + gradient.clipped

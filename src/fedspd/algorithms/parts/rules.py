@@ -17,6 +17,7 @@ from fedspd.privacy.plans.sampling import largest_batch
 
 PARTICIPATIONS = 5  # uploads per client when the rounds are left open, and each costs
 FEWEST_ROUNDS = 20  # when they are left open, and free
+SHORT_ROUNDS = 2  # before anything is known of curvature, where steps may grow
 
 
 class Wishes(NamedTuple):
@@ -38,6 +39,7 @@ class Steps(NamedTuple):
     momentum: float = 0.0
     max_batch: int | None = None  # most records in a batch, for Poisson sampling with several local steps
     crowding: float = 1.0  # most records in a batch over what its sum is divided by
+    stretch: float = 1.0  # how much longer than safe steps they may grow, where releases allow it
 
 
 class Counts(NamedTuple):
@@ -55,6 +57,7 @@ def gradient_steps(
     primal_dual: bool = False,
     averaged: bool = False,
     momentum: float | None = 0.0,
+    stretched: bool = False,
 ) -> Steps:
     """For methods that step along gradients.
 
@@ -65,6 +68,7 @@ def gradient_steps(
         primal_dual: uploads add up a client's increments; other servers move every round.
         averaged: the average of the local iterates is released, not the last one.
         momentum: of the server; None: as much as the way needs.
+        stretched: the server lengthens steps as far as releases allow (`moves`), where no step size is set.
     """
     row_norm = public.row_norm or 1.0
     reach = (work.local_steps + 1) / 2 if averaged else work.local_steps
@@ -82,7 +86,10 @@ def gradient_steps(
     if work.local_steps > 1 and wishes.inverse_step is None:
         inverse_step = max(inverse_step, crowding * public.objective.loss.curvature * row_norm**2 / 2)
     penalty = (wishes.penalty or share / step) if primal_dual else 0.0
-    return Steps(*count, inverse_step, penalty, momentum, max_batch, crowding)
+    stretch = 1.0
+    if stretched and wishes == Wishes(penalty_share=wishes.penalty_share):
+        stretch = max(1.0, way / longest / pull.reached(max(count.rounds - SHORT_ROUNDS, 1), momentum))
+    return Steps(*count, inverse_step, penalty, momentum, max_batch, crowding, stretch)
 
 
 def exact_steps(public: Public, wishes: Wishes, *, pure: bool = False, count: Counts | None = None) -> Steps:
@@ -177,9 +184,9 @@ def _counts(public: Public, work: Work, reach: float, each: float) -> Counts:
 
 def _noise(public: Public, work: Work, reach: float, participations: int) -> float:
     """On the model, for each unit of its way."""
-    records = public.holdings.records / public.holdings.clients
-    multiplier = _multiplier(public, work, int(records), participations)
-    batch = work.batch_size or records / work.local_steps
+    records, members = public.holdings.records / public.holdings.clients, public.members or 1.0
+    multiplier = _multiplier(public, work, int(records / members), participations)
+    batch = work.batch_size * members if work.batch_size else records / work.local_steps
     return noise_per_path(_bound(public), public.spread * multiplier, batch, public.clients, reach)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from fedspd.algorithms.base import PrimalDual, Released, Told, length
 from fedspd.algorithms.parts.gradient import gradient_sensitivity, mean_gradient
-from fedspd.algorithms.parts.momentum import ahead
+from fedspd.algorithms.parts.moves import WEIGHTS, moved, resting, sent
 from fedspd.privacy.rounding import GradientSum, gradient_rounding
 from fedspd.problem import Objective
 from fedspd.typing import Array, Batches, Query, Release, array_namespace
@@ -34,12 +34,14 @@ class SPDOnSums:
     momentum: float = 0.0
     share: float = 1.0  # of the cohorts, those that take part in a round
     relation: str = "replace-one"
+    stretch: float = 1.0  # how much longer than safe steps may grow
 
     local_steps = 1
     keeps_replies = False  # a cohort's reply is its server's own
     law = "gaussian"
     exact = False
     releases = 1
+    stretches_uploads = False
 
     @property
     def guarantee(self) -> str:
@@ -47,13 +49,14 @@ class SPDOnSums:
         return "proved" if self.objective.clip_norm < inf else "none"
 
     def start(self, zeros: Array) -> tuple[Array, Released, Array]:
-        """All zero: public. The server has its weights, those before, and how many cohorts have answered."""
+        """All zero: public. In the server's last row is how many cohorts have answered."""
         xp = array_namespace(zeros)
-        return xp.stack([zeros[0, ...]] * 3), Released(zeros, zeros), xp.stack([zeros, zeros], axis=1)
+        server = xp.concat([resting(zeros[0, ...]), zeros[:1, ...]])
+        return server, Released(zeros, zeros), xp.stack([zeros, zeros], axis=1)
 
     def broadcast(self, server: Array, round: Any) -> Told:
-        """The mean of the latest replies, or what lies ahead of it, and γ."""
-        return Told(ahead(server, self.momentum, self.share), self.inverse_step)
+        """The mean of the latest replies, or what lies ahead of it, γ, and how much longer steps are."""
+        return sent(server, self.inverse_step, self.momentum, self.share)
 
     def query(self, told: Told, client: Released, batches: Batches) -> tuple[Query, None]:
         """The mean of clipped record gradients; the dual does not enter."""
@@ -69,22 +72,26 @@ class SPDOnSums:
 
     def settle(self, told: Told, client: Released, release: Release, kept: None) -> tuple[Released, Array]:
         """The proximal step, the dual and the reply, all from the noised gradient; and that there is one."""
-        xp, reach = array_namespace(client.dual), told.inverse_step + self.penalty
+        xp, penalty = array_namespace(client.dual), self.penalty / told.stretch
+        reach = told.inverse_step / told.stretch + penalty
         weights = self.objective.regularizer.prox(told.weights + (client.dual - release.value) / reach, 1.0 / reach)
-        dual = client.dual + self.penalty * (told.weights - weights)
-        reply = weights - dual / self.penalty
+        dual = client.dual + penalty * (told.weights - weights)
+        reply = weights - dual / penalty
         return Released(weights, dual), xp.stack([reply, xp.ones_like(reply)], axis=1)
 
     def merge(self, server: Array, told: Told, replies: Array, previous: Array, present: Array) -> Array:
         """Mean over the cohorts that have answered: one that never has would pull the weights to zero."""
         xp = array_namespace(server)
         change = xp.tensordot(present, replies - previous, axes=1)
-        answered = server[2, ...] + change[1, ...]
-        return xp.stack([(server[2, ...] * server[0, ...] + change[0, ...]) / answered, server[0, ...], answered])
+        before, answered = server[WEIGHTS, ...], server[-1, ...] + change[1, ...]
+        weights = (server[-1, ...] * before + change[0, ...]) / answered
+        end = before + (weights - before) * (answered / xp.sum(present))
+        server = moved(server, weights, told, end, self.momentum, self.stretch)
+        return xp.concat([server, answered[None, ...]])
 
     def model(self, server: Array) -> Array:
         """The mean of the latest replies."""
-        return server[0, ...]
+        return server[WEIGHTS, ...]
 
     def local_point(self, client: Released) -> PrimalDual:
         """A cohort's weights and dual."""

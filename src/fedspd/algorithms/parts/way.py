@@ -15,6 +15,8 @@ from functools import lru_cache
 from fedspd.problem import Loss, Objective, is_regression
 
 WAY = 4.0  # the way is WAY / noise^(2/3)
+QUIET = 0.0025  # noise for each unit of way below which the way grows faster
+FURTHER = 2.0  # by so much at most
 SHARPEST = 0.15  # of a number or a count: noise on a score at most, unless steps damp it
 MOST_MOMENTUM = (0.9, 0.8)  # with everybody in every round, and with some
 CALM = 1e-3  # noise for each unit of way below which gradients are clipped less
@@ -66,14 +68,16 @@ def path_length(objective: Objective, noise: float, row_norm: float) -> float:
     r"""$4\,\nu^{-2/3}/R^2$ with $\nu$ the noise on the model for each unit of way, times $(k/2)^{1/3}$ for k classes.
 
     Factor and exponent come from a validation split of Adult at three budgets; the optimum is flat, half or twice the
-    way costs about a quarter of a percentage point. With k classes slopes and bends are $2/k$ of those of two.
+    way costs about a quarter of a percentage point. With k classes slopes and bends are $2/k$ of those of two. Where
+    noise is small columns are cut finer, and each weight is pulled at by fewer records: up to twice the way pays there.
     Of a number the score is the prediction, and noise on it is not forgiven as it is where the larger score wins: the
-    way is no longer than $0.15/\nu$ beyond what steps damp.
+    way is no longer than $0.15/\nu$ beyond what steps damp, or twice that where noise is small.
     """
     loss = objective.loss
-    way = WAY / noise ** (2 / 3) / row_norm**2
+    further = min(max(QUIET / noise, 1.0), FURTHER)
+    way = further * WAY / noise ** (2 / 3) / row_norm**2
     if is_regression(loss):
-        return min(way, SHARPEST / noise / row_norm)
+        return min(way, further * SHARPEST / noise / row_norm)
     return way * (max(loss.outputs, 2) / 2) ** (1 / 3)
 
 

@@ -6,8 +6,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from fedspd.algorithms import Algorithm, Made, Public
 from fedspd.algorithms.parts.rules import noise_per_path
 from fedspd.algorithms.parts.way import clip_norm
-from fedspd.assemble.cohorts import asked, cohorts_of
-from fedspd.assemble.deal import deal_seed
+from fedspd.assemble.cohorts import Cohorts, asked, cohorts_of
+from fedspd.assemble.records.deal import deal_seed
 from fedspd.config import Config
 from fedspd.data import Holdings
 from fedspd.engine import stream
@@ -38,28 +38,32 @@ class Agreed(NamedTuple, Generic[AnyPlan]):
         return self.made.rounds
 
 
-def agree(config: Config, holdings: Holdings, columns: int, target: Target) -> Agreed[Any]:
+def agree(
+    config: Config, holdings: Holdings, columns: int, target: Target, cohorts: Cohorts | None = None
+) -> Agreed[Any]:
     """What server and clients of one run agree on before any record is seen.
 
     Args:
         config: the settings; `partition.clients` is the number of clients.
-        holdings: how many records each client has.
+        holdings: how many records each client has; where sums are secure, each member of the cohorts.
         columns: of the features, a bias included.
         target: what is predicted.
+        cohorts: where sums are secure, who is in which; None: as the settings deal them.
     """
     from fedspd.assemble.agreement import proved, published
 
     if config.algorithm.method.guarantee == "proved":
-        return proved.agree(config, holdings, columns, target)
+        return proved.agree(config, holdings, columns, target, cohorts)
     return published.agree(config, holdings, columns, target)
 
 
 def public_numbers(
-    config: Config, holdings: Holdings, columns: int, target: Target, plan: PublishedPlan | None = None
-) -> Public:
+    config: Config, holdings: Holdings, columns: int, target: Target, plan: PublishedPlan | None = None,
+    cohorts: Cohorts | None = None,
+) -> Public:  # fmt: skip
     """What a method is made from."""
     check_needs(config)
-    privacy, run, cohorts = config.privacy, config.run, cohorts_of(config)
+    privacy, run, cohorts = config.privacy, config.run, cohorts or cohorts_of(config)
     return Public(
         objective=client_objective(config, holdings.records / holdings.clients, target),
         row_norm=config.data.row_norm,
@@ -75,7 +79,7 @@ def public_numbers(
         budget=privacy.budget,
         graphs=stream(deal_seed(config), "topology"),
         plan=plan,
-        on_sums=cohorts is not None,
+        members=None if cohorts is None else float(cohorts.sizes.mean()),
         spread=1.0 if cohorts is None else cohorts.spread,
     )
 

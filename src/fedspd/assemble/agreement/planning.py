@@ -1,21 +1,24 @@
 """A plan before there is any data: what the rules would choose, and the noise it means."""
 
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedspd.algorithms.methods.fedspd import FedSPD, averaged_noise
 from fedspd.algorithms.parts.spd_on_sums import SPDOnSums
-from fedspd.assemble.agreement import agree
+from fedspd.assemble.agreement import Agreed, agree
 from fedspd.assemble.cohorts import cohorts_of, pooled_holdings, told_trust
-from fedspd.assemble.deal import deal, measured_on
-from fedspd.assemble.encoding import schema_for
+from fedspd.assemble.records.deal import counted, deal, measured_on
+from fedspd.assemble.records.encoding import schema_for
 from fedspd.assemble.settled import settle
 from fedspd.config import Config
 from fedspd.data import Cells, Holdings
+from fedspd.data.holding.held_out import planned_holdings
 from fedspd.errors import InputError
-from fedspd.privacy import WITHOUT_REPLACEMENT, ProvedPlan, paper, plan_as_published
+from fedspd.evaluate.counting import BINS, Counting
+from fedspd.evaluate.intervals import QUANTILE
+from fedspd.privacy import WITHOUT_REPLACEMENT, ProvedPlan, PublishedPlan, paper, plan_as_published
 from fedspd.privacy.accounting import Accountant, FixedSize, calibrate
 from fedspd.target import Classes
 
@@ -33,8 +36,9 @@ def proposed_plan(config: Config, records: int) -> dict[str, Any]:
         raise InputError(f"records must be at least 1, got {records}; correct them.")
     clients, epsilon, delta = config.partition.clients, config.privacy.epsilon, config.privacy.delta
     target, cohorts = Classes("label", ("no", "yes")), cohorts_of(config)
-    holdings = pooled_holdings(Holdings(np.full(clients, records), config.problem.counts), cohorts)  # pyright: ignore[reportArgumentType]
-    made, plan = agree(config, holdings, 1, target)
+    held = Holdings(np.full(clients, records), config.problem.counts)  # pyright: ignore[reportArgumentType]
+    dealt = planned_holdings(held, config.evaluation.held_out)
+    holdings, (made, plan) = pooled_holdings(dealt, cohorts), agree(config, dealt, 1, target)
     algorithm, participations = made.algorithm, made.participations
     assert isinstance(algorithm, FedSPD | SPDOnSums), "the preset's method"
     assert participations is not None, "a proved method counts them"
@@ -55,9 +59,11 @@ def proposed_plan(config: Config, records: int) -> dict[str, Any]:
         "epsilon": epsilon,
         "delta": delta,
         "guarantee": plan.guarantee,
+        "unit": plan.unit,
         "relation": plan.relation,
         "noise_multiplier": float(plan.noise_multipliers[0]),
         **told_trust(plan),
+        **told_evaluation(config, plan, held.records),
         "noise_on_the_average": noise,
         "papers_noise_on_the_average": papers,
         "times_less_noise": papers / noise,
@@ -68,13 +74,27 @@ def proposed_plan(config: Config, records: int) -> dict[str, Any]:
     }
 
 
+class Agreement(NamedTuple):
+    """What a run agrees on, and the public numbers it follows from."""
+
+    settled: Config
+    agreed: Agreed[Any]
+    dealt: Holdings  # of the clients
+    width: int  # of the features
+
+
+def agreement_of(config: Config, cells: Cells) -> Agreement:
+    """What a run would agree on, from how many records each client holds and from settings; no cell is looked at."""
+    settled = settle(config, cells)
+    all_of = deal(settled, measured_on(settled, cells.train, cells.test)[0]).holdings
+    dealt = planned_holdings(all_of, config.evaluation.held_out)
+    width = len(schema_for(settled, cells.schema, counted(settled, cells.train)).columns) + (config.data.bias != 0)
+    return Agreement(settled, agree(settled, dealt, width, cells.schema.target), dealt, width)
+
+
 def plan_of(config: Config, cells: Cells) -> dict[str, Any]:
     """What a run would do, from how many records each client holds and from settings; no cell is looked at."""
-    settled = settle(config, cells)
-    dealt = deal(settled, measured_on(settled, cells.train, cells.test)[0]).holdings
-    holdings = pooled_holdings(dealt, cohorts_of(settled))
-    width = len(schema_for(settled, cells.schema, len(cells.train)).columns) + (config.data.bias != 0)
-    agreed = agree(settled, holdings, width, cells.schema.target)
+    settled, agreed, dealt, width = agreement_of(config, cells)
     made, plan = agreed.made, agreed.plan
     inverse_step = getattr(agreed.algorithm, "inverse_step", None)
     most = plan.most_participations if isinstance(plan, ProvedPlan) else None
@@ -94,9 +114,28 @@ def plan_of(config: Config, cells: Cells) -> dict[str, Any]:
         "epsilon": config.privacy.epsilon,
         "delta": plan.delta,
         "guarantee": plan.guarantee,
+        "unit": plan.unit,
         "relation": plan.relation,
         "noise_multiplier": float(np.max(getattr(plan, "noise_multipliers", getattr(plan, "noise_multiplier", 0.0)))),
         **told_trust(plan),
+        **told_evaluation(config, plan, len(measured_on(settled, cells.train, cells.test)[0])),
+    }
+
+
+def told_evaluation(config: Config, plan: ProvedPlan | PublishedPlan, records: int) -> dict[str, Any]:
+    """What is kept to measure the model: records, a share of the budget, and half the interval of an accuracy."""
+    share = config.evaluation.held_out
+    if share is None or not isinstance(plan, ProvedPlan):
+        return {}
+    counting, held = Counting(("no", "yes"), BINS), int(share * records)
+    noise = float(np.sum(plan.evaluation_scale(counting.sensitivity(plan.relation)) ** 2)) * BINS / 2
+    events = [group.evaluation for group in plan.groups if group.evaluation is not None]
+    return {
+        "held_out": share,
+        "held_out_records": held,
+        "evaluation_share": config.evaluation.share,
+        "evaluation_noise_multiplier": max(event.noise_multiplier for event in events),
+        "accuracy_measured_within": QUANTILE * sqrt(noise + held / 4) / held,
     }
 
 

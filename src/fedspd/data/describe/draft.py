@@ -42,21 +42,26 @@ class Entry(NamedTuple):
     note: str = ""
 
 
-def describe_table(paths: Paths, target: str, client: str | None = None) -> Draft:
+def describe_table(paths: Paths, target: str, client: str | None = None, person: str | None = None) -> Draft:
     """Read a table and guess at its schema: numbers with bounds, texts with levels, and the kind of its target.
 
     Args:
         paths: as `read_columns` takes them.
         target: the column to be predicted.
         client: the column that names the client of each record; None: every file is a client.
+        person: the column that says whom a record is about; None: nothing is known of that.
     """
-    if target == client:
-        raise InputError(f"target and client must be two columns, got {target!r} for both; name another client.")
-    special = [target] if client is None else [target, client]
+    naming = {whom: name for whom, name in (("client", client), ("person", person)) if name is not None}
+    special = [target, *naming.values()]
+    for number, (whom, name) in enumerate(naming.items(), start=1):
+        if name in special[:number]:
+            raise InputError(
+                f"target, client and person must be different columns, got {name!r} for two; name another {whom}."
+            )
     source = open_files(paths, special, MISSING)[0]
     aims = read_columns(paths, [target], [target], most_levels=MOST_LEVELS)
-    if client is not None:
-        read_columns(paths, [], [client]).clients(client)
+    for whom, name in naming.items():
+        read_columns(paths, [], [name]).named(name, whom)
     aim = _target(aims, target)
     names = [name for name in dict.fromkeys(source.names) if name not in special]
     guessed = read_guessed(paths, source, [name for name in names if name and source.names.count(name) == 1])
@@ -66,7 +71,7 @@ def describe_table(paths: Paths, target: str, client: str | None = None) -> Draf
     report = {name: _quality(guessed, name, entry) for name, entry in entries.items()}
     counted = quality_of_numbers(aims.numbers[target]) if "classes" not in aim else quality_of_texts(aims.texts[target])
     report[target] = counted._replace(note="target")
-    return Draft(_text(client, aim, entries, guessed.markers), report)
+    return Draft(_text(naming, aim, entries, guessed.markers), report)
 
 
 def _target(found: Columns, target: str) -> dict[str, Any]:
@@ -147,15 +152,15 @@ def _quality(guessed: Guessed, name: str, entry: Entry) -> Quality:
     )
 
 
-def _text(client: str | None, target: dict[str, Any], entries: Mapping[str, Entry], markers: list[str]) -> str:
+def _text(naming: dict[str, str], target: dict[str, Any], entries: Mapping[str, Entry], markers: list[str]) -> str:
     """The draft as TOML."""
     parts = [WARNING]
     if markers:
         parts.append(
             f"# Words among numbers; if they stand for missing ones:\n# missing_markers = {json.dumps(markers)}\n"
         )
-    if client is not None:
-        parts.append(_lines({"client": client}))
+    if naming:
+        parts.append(_lines(naming))
     parts.append("[target]\n" + _lines(target | {"confirmed": False}))
     for name, (keys, note) in entries.items():
         if keys is None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedspd.data.columns import Categorical
+from fedspd.data.features.columns import Categorical
 from fedspd.data.files.cells import Numbers, Texts
 from fedspd.data.files.reading import Paths
 from fedspd.data.schema import Schema

@@ -90,12 +90,12 @@ class Columns:
             )
         return Texts(np.repeat(np.arange(len(names), dtype=np.int32), np.diff(self.ends, prepend=0)), names, 0)
 
-    def clients(self, column: str) -> Texts:
-        """The client of each record, by the name in a column; refused where one is not named."""
+    def named(self, column: str, whom: str) -> Texts:
+        """The client or the person of each record, by the name in a column; refused where one is not named."""
         named = self.texts[column]
         if named.missing:
             raise InputError(
-                f"{self.where(int(np.argmin(named.codes)))}: column {column!r} must name the client of every record, "
+                f"{self.where(int(np.argmin(named.codes)))}: column {column!r} must name the {whom} of every record, "
                 f"got nothing in {named.missing} of {self.rows}; fill it in, or leave those records out."
             )
         return named
@@ -205,7 +205,12 @@ def files_of(paths: Paths) -> list[Path]:
     return list(dict.fromkeys(files))
 
 
-def _open(path: Path, wanted: Collection[str], missing: Collection[str]) -> Source:
+def first_bytes(path: Path) -> bytes:
+    """How a table's file begins.
+
+    Raises:
+        InputError: it is no file, or cannot be read.
+    """
     try:
         kind = path.stat().st_mode
         if stat.S_ISDIR(kind):
@@ -213,12 +218,16 @@ def _open(path: Path, wanted: Collection[str], missing: Collection[str]) -> Sour
         if not stat.S_ISREG(kind):
             raise InputError(f"expected a table, got {str(path)!r}, which is no file; save the table as one.")
         with path.open("rb") as file:
-            start = file.read(8)
+            return file.read(8)
     except InputError:
         raise
     except (OSError, ValueError) as error:  # a value that is wrong: a zero in the name
         reason = error.strerror if isinstance(error, OSError) else "no name of a file"
         raise InputError(f"expected a table, got {str(path)!r} ({reason}); name another file.") from None
+
+
+def _open(path: Path, wanted: Collection[str], missing: Collection[str]) -> Source:
+    start = first_bytes(path)
     for mark, what in OTHERS.items():
         if start.startswith(mark):
             raise InputError(f"{path} must be a table in CSV or Parquet, got {what}; save it as CSV in UTF-8.")

@@ -33,12 +33,14 @@ from fedspd.deploy.site.policy import Refusal
 from fedspd.deploy.site.store import Store, Stored
 from fedspd.errors import InputError
 
-Asked = messages.AskMasked | messages.MeasureMasked
+Asked = messages.AskMasked | messages.MeasureMasked | messages.CountMasked
 Step = messages.Exchange | messages.Deal | messages.Confirm | messages.Unmask
 Sent = Callable[[np.ndarray], np.ndarray]
 """What the server will make of a vector that travels as whole numbers."""
 
-STEPS = {messages.AskMasked: STEP, messages.MeasureMasked: MOMENTS_STEP}
+STEPS = {messages.AskMasked: STEP, messages.MeasureMasked: MOMENTS_STEP, messages.CountMasked: MOMENTS_STEP}
+ONCE = {0: "its moments", messages.COUNTS: "counts of its held-out records"}
+"""What a run plans one release of, by the number of the masked round."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +87,10 @@ def check_members(terms: Terms, identity: Identity | None, members: Members | No
             f"at least {file[0]} sites are summed and {file[1]} may collude by the site's file of members, the run has "
             f"{terms.threshold} and {terms.colluders}."
         )
-    if len(terms.members) < members.threshold:
-        raise Refusal(f"at least {file[0]} sites are summed here, the run has {len(terms.members)}.")
+    if (terms.cohorts or (1,) * len(terms.members)) != tuple(members.cohort(name) for name in terms.members):
+        raise Refusal("the run has other cohorts than the site's file of members.")
+    if len(terms.beside) < members.threshold:
+        raise Refusal(f"at least {file[0]} sites are summed here, the run has {len(terms.beside)}.")
     return identity, members
 
 
@@ -147,7 +151,7 @@ class Masking:
         """The upload under its masks, or a complaint about those whose shares are none.
 
         Args:
-            request: a round, or the moments.
+            request: a round, the moments, or counts.
             release: makes the upload and pays for it; not called where anything stands against masking it.
         """
         attempt = self._ready(request)
@@ -211,10 +215,10 @@ class Masking:
             )
 
     def _require_another(self, round: int) -> None:
-        """Refuse attempts without end: each in which the site uploads is charged, and moments are planned once."""
+        """Refuse attempts without end: each in which the site uploads is charged, and some are planned once."""
         masked = self.store.masked_attempts(self.terms.run, round)
-        if round == 0 and masked:
-            raise Refusal("the site has released its moments, and the run plans no second release; start a new run.")
+        if round in ONCE and masked:
+            raise Refusal(f"the site has released {ONCE[round]}, and the run plans no second release; start a new run.")
         if masked >= MOST_ATTEMPTS:
             raise Refusal(f"round {round} was masked here in {MOST_ATTEMPTS} attempts; there are no more.")
 
@@ -236,6 +240,8 @@ class Masking:
         for place, content in what.items():
             if not 0 <= place < len(self.terms.members):
                 raise Refusal(f"the run has no site at place {place}.", final=False)
+            if place not in self.terms.beside:
+                raise Refusal(f"{self.terms.members[place]} is in another cohort than this site.", final=False)
             if not good(place, content, signatures.get(place, b"")):
                 raise Refusal(f"the {name} of {self.terms.members[place]} are not signed by its key.", final=False)
 

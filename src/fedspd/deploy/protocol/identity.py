@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -127,13 +128,20 @@ class Members(Mapping[str, PublicKey]):
         sites: their names and keys.
         threshold: fewest sites in a masked sum; 0: none is said, and nothing is masked.
         colluders: most sites that may tell a server all they know, and no sum of fewer is learned.
+        cohorts: of each site its cohort, from 1, where there are several; both numbers are then of each cohort.
 
     Guarantees:
         Names are short, printable and distinct; no two sites have the same key.
-        Of any two sets with as many signatures as the threshold, one honest site has signed both.
+        Of any two sets of a cohort with as many signatures as the threshold, one honest site has signed both.
     """
 
-    def __init__(self, sites: Iterable[tuple[str, PublicKey]], threshold: int = 0, colluders: int = 0) -> None:
+    def __init__(
+        self,
+        sites: Iterable[tuple[str, PublicKey]],
+        threshold: int = 0,
+        colluders: int = 0,
+        cohorts: Mapping[str, int] | None = None,
+    ) -> None:
         self._sites: dict[str, PublicKey] = {}
         self.threshold, self.colluders = threshold, colluders
         owners: dict[PublicKey, str] = {}
@@ -147,8 +155,21 @@ class Members(Mapping[str, PublicKey]):
                 )
             self._sites[name] = key
             owners[key] = name
+        self._cohorts = dict(cohorts or {})
+        if self._cohorts and (self._cohorts.keys() != self._sites.keys() or set(self._cohorts.values()) == {1}):
+            raise InputError("every site must have a cohort, of several, or none, got some; name the cohort of each.")
         if threshold or colluders:
-            _check_threshold(len(self._sites), threshold, colluders)
+            for size in Counter(self.cohorts).values():
+                _check_threshold(size, threshold, colluders)
+
+    @property
+    def cohorts(self) -> tuple[int, ...]:
+        """Of each site, in their order, its cohort; all the same where there is one."""
+        return tuple(self.cohort(name) for name in self._sites)
+
+    def cohort(self, name: str) -> int:
+        """In which cohort a site is summed."""
+        return self._cohorts.get(name, 1)
 
     def __getitem__(self, name: str) -> PublicKey:
         return self._sites[name]
@@ -181,7 +202,10 @@ def read_members(path: Path) -> Members:
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise InputError(f"{path} must have a [[site]] table for each site, got none; add them.")
     try:
-        return Members([_member(table) for table in tables], *numbers)
+        found = {table.get("name"): table["cohort"] for table in tables if "cohort" in table}
+        if any(type(number) is not int or number < 1 for number in found.values()):
+            raise InputError("the cohort of a site must be a whole number from 1, got another; mend it.")
+        return Members([_member(table) for table in tables], numbers[0], numbers[1], found)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 

@@ -4,8 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-VERSION = 3
+VERSION = 5
 """Of these messages: server and sites must have the same."""
+COUNTS = -1
+"""The number of the masked round in which held-out records are counted, which no round of training has."""
 
 
 class Hello(NamedTuple):
@@ -13,10 +15,11 @@ class Hello(NamedTuple):
 
     version: int
     nonce: str  # part of what the site signs, so that an answer belongs to this question
+    unit: str = "record"  # what is to be counted: records, persons, or the client itself
 
 
 class Present(NamedTuple):
-    """Site: its name, its number of records (public) and the schema they keep to, signed by its key."""
+    """Site: its name, its number of records or persons (public) and the schema they keep to, signed by its key."""
 
     site: str
     records: int
@@ -74,6 +77,7 @@ class Ask(NamedTuple):
     weights: np.ndarray
     mean: np.ndarray  # what columns are scaled by
     deviation: np.ndarray
+    stretch: float  # of the upload: a function of what was released before, and applied to what is
 
 
 class Reply(NamedTuple):
@@ -130,6 +134,7 @@ class AskMasked(NamedTuple):
     weights: np.ndarray
     mean: np.ndarray
     deviation: np.ndarray
+    stretch: float
     attempt: str
     shares: dict[int, bytes]
     signatures: dict[int, bytes]
@@ -196,6 +201,39 @@ class Unmasked(NamedTuple):
     shares: dict[int, bytes]
 
 
+class Count(NamedTuple):
+    """Server, after the last round: release counts of the records that you held out, by what this model says of them.
+
+    What is counted, and with how much noise, is in the terms.
+    """
+
+    terms: str
+    weights: np.ndarray
+    mean: np.ndarray  # what columns are scaled by
+    deviation: np.ndarray
+
+
+class CountMasked(NamedTuple):
+    """Server: the same, masked; round is `COUNTS`."""
+
+    terms: str
+    round: int
+    weights: np.ndarray
+    mean: np.ndarray
+    deviation: np.ndarray
+    attempt: str
+    shares: dict[int, bytes]
+    signatures: dict[int, bytes]
+
+
+class Counted(NamedTuple):
+    """Site: its noised counts."""
+
+    terms: str
+    counts: np.ndarray
+    charges: int
+
+
 class Close(NamedTuple):
     """Server: the run is over; what was it charged?"""
 
@@ -228,6 +266,8 @@ REQUESTS = {
     "train.measure_masked": MeasureMasked,
     "train.confirm": Confirm,
     "train.unmask": Unmask,
+    "train.count": Count,
+    "train.count_masked": CountMasked,
     "query.close": Close,
 }
 """Every request by the type of the message that carries it."""
@@ -243,9 +283,16 @@ REPLIES = {
     "train.measure_masked": Masked,
     "train.confirm": Confirmed,
     "train.unmask": Unmasked,
+    "train.count": Counted,
+    "train.count_masked": Masked,
     "query.close": Closed,
 }
 """What a site answers to each, unless it refuses."""
 
-OTHERWISE = {"train.mask": Complaint, "train.measure_masked": Complaint, "query.enter": Waiting}
+OTHERWISE = {
+    "train.mask": Complaint,
+    "train.measure_masked": Complaint,
+    "train.count_masked": Complaint,
+    "query.enter": Waiting,
+}
 """What it answers where others keep it from replying, or a person has to."""

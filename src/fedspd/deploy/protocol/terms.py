@@ -4,22 +4,27 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from fedspd import __version__
 from fedspd.algorithms import METHODS
 from fedspd.assemble import Agreed, agree
+from fedspd.assemble.cohorts import Cohorts
 from fedspd.config import Config, parse
 from fedspd.config.sections import DEFAULT_METHOD
 from fedspd.data import Holdings, Schema
+from fedspd.data.holding.held_out import held_out_sizes
+from fedspd.deploy.protocol.counts import check_counts
 from fedspd.deploy.protocol.identity import NAME as SITE_NAME
-from fedspd.deploy.protocol.sums import SHARED, check_shared, for_members
-from fedspd.engine.batches import check_batches, nominal_sizes
+from fedspd.deploy.protocol.sums import SHARED, check_shared, check_whole, for_members
+from fedspd.engine.batches import check_batches, member_batches, nominal_sizes
 from fedspd.engine.simulation import check_claims
 from fedspd.errors import InputError
+from fedspd.privacy import SharedNoise
 from fedspd.target import Classes
 
 PLAIN, SECURE = "plain", "secure"
@@ -28,7 +33,8 @@ MOST_SITES = 10**5
 DIGEST = re.compile(r"[0-9a-f]{16,64}")  # of a schema
 NAME = re.compile(r"[A-Za-z0-9._-]{1,80}")  # of a run: it stands in logs and ledgers
 COMMON = (
-    "run", "sizes", "schema", "aggregation", "draws", "largest_weight", "members", "threshold", "colluders",
+    "run", "sizes", "schema", "aggregation", "draws", "largest_weight", "members", "threshold", "colluders", "cohorts",
+    "bins", "subgroup",
 )  # with the settings  # fmt: skip
 
 
@@ -47,6 +53,9 @@ class Terms:
     members: tuple[str, ...] = ()  # names of all sites in the order of their places, for secure aggregation only
     threshold: int = 0  # fewest sites in a masked sum, as every site's own file has it; 0: nothing is masked
     colluders: int = 0  # most sites that may side with the server, likewise
+    cohorts: tuple[int, ...] = ()  # of each site, by place, where it is summed, likewise; empty: all in the first
+    bins: int = 0  # of scores, that held-out records are counted by after the last round; 0: none are held out
+    subgroup: str = ""  # a declared column by whose levels they are counted too
 
     @cached_property
     def text(self) -> str:
@@ -64,23 +73,55 @@ class Terms:
 
     @cached_property
     def common(self) -> str:
-        """A digest of what the terms of all sites have in common: everything but the place."""
-        return hashlib.sha256(self._text_of(*COMMON).encode()).hexdigest()
+        """A digest of what all sites have in common: the terms but the place, and the program that derives noise."""
+        return hashlib.sha256(f"{__version__} {self._text_of(*COMMON)}".encode()).hexdigest()
 
     @property
     def holdings(self) -> Holdings:
-        """Records of every site."""
-        return Holdings(np.array(self.sizes), self.config.problem.counts)  # pyright: ignore[reportArgumentType]
+        """Records that every site trains on."""
+        return Holdings(self.trained, self.config.problem.counts)  # pyright: ignore[reportArgumentType]
+
+    @cached_property
+    def held_out(self) -> np.ndarray:
+        """Records of every site that are never trained on."""
+        return held_out_sizes(np.array(self.sizes), self.config.evaluation.held_out or 0.0)
+
+    @cached_property
+    def trained(self) -> np.ndarray:
+        """All others."""
+        return np.array(self.sizes) - self.held_out
+
+    @property
+    def unit(self) -> Any:
+        """What is protected, and so what sizes count."""
+        return self.config.privacy.unit
 
     @property
     def shares_noise(self) -> bool:
-        """Whether the sites are one cohort, of which nothing but sums is seen."""
+        """Whether the sites of each cohort share the noise of its sums, which are all that is seen of them."""
         return self.config.privacy.trust == SHARED
 
     @property
     def summed(self) -> Holdings:
-        """Records behind every release that the server sees: of each site, or of all together."""
-        return replace(self.holdings, sizes=np.array([sum(self.sizes)])) if self.shares_noise else self.holdings
+        """Records behind every release that the server sees: of each site, or of a cohort together."""
+        pooled = np.array([self.trained[places].sum() for places in self.in_cohorts])
+        return replace(self.holdings, sizes=pooled) if self.shares_noise else self.holdings
+
+    @cached_property
+    def cohort(self) -> np.ndarray:
+        """Of each site its cohort, from 0: numbers of which no site is in the run are skipped."""
+        return np.unique(self.cohorts, return_inverse=True)[1] if self.cohorts else np.zeros(len(self.sizes), int)
+
+    @cached_property
+    def in_cohorts(self) -> list[np.ndarray]:
+        """The places of each cohort."""
+        order = np.argsort(self.cohort, kind="stable")  # a server may name very many
+        return np.split(order, np.cumsum(np.bincount(self.cohort))[:-1])
+
+    @property
+    def beside(self) -> np.ndarray:
+        """The places of this site's cohort: nobody else's part is in a sum with its own."""
+        return self.in_cohorts[self.cohort[self.place]]
 
     def agreed(self, schema: Schema) -> Agreed[Any]:
         """Method and plan, checked."""
@@ -101,6 +142,7 @@ class Terms:
                 "a deployed run needs data.row_norm and data.scaling = noisy-moments or min-max, got "
                 f"{data.row_norm} and {data.scaling!r}; set them."
             )
+        check_counts(self, schema)
         if self.shares_noise:
             self._check_shared()
         if not 0 <= data.bias < data.row_norm:
@@ -108,28 +150,46 @@ class Terms:
                 f"data.bias must be at least 0 and below data.row_norm = {data.row_norm:g}, got {data.bias:g}; "
                 "lower it."
             )
-        agreed = agree(self.config, self.summed, columns_of(schema, self.config), schema.target)
-        check_batches(self.summed, agreed.plan.sampling, algorithm.work.batch_size, agreed.algorithm.local_steps)
+        agreed = agree(self.config, self.holdings, columns_of(schema, self.config), schema.target, self._grouped())
         check_claims(agreed.algorithm, agreed.plan)
-        return for_members(self, agreed, schema) if self.shares_noise else agreed
+        if self.shares_noise:
+            return for_members(self, agreed, schema)
+        check_batches(self.holdings, agreed.plan.sampling, algorithm.work.batch_size, agreed.algorithm.local_steps)
+        return agreed
 
     def _check_shared(self) -> None:
         """Refuse terms that leave open, or say otherwise, who must be in a sum."""
         privacy = self.config.privacy
         check_shared(self.aggregation, privacy, self.threshold, self.colluders)
-        if (privacy.cohorts, privacy.threshold, privacy.colluders) != (1, self.threshold, self.colluders):
+        check_whole(self.unit, self.sizes)
+        told = len(self.in_cohorts), self.threshold, self.colluders
+        if (privacy.cohorts, privacy.threshold, privacy.colluders) != told:
             raise InputError("expected terms that fit together, got others; update both sides.")
+
+    def _grouped(self) -> Cohorts | None:
+        """Who shares noise with whom."""
+        if not self.shares_noise:
+            return None
+        largest = max(map(len, self.in_cohorts))
+        return Cohorts(tuple(self.in_cohorts), SharedNoise(largest, self.threshold, self.colluders))
 
     @property
     def base_name(self) -> str:
         """The run's name without the number of the proposal: sites that refuse make a server propose anew."""
         return base_name(self.run)
 
+    @cached_property
+    def drawn(self) -> np.ndarray:
+        """Records that each site of a cohort takes in a round, on average."""
+        batch_size = self.config.algorithm.work.batch_size
+        return self.trained if batch_size is None else member_batches(self.trained, batch_size)
+
     def batch(self, agreed: Agreed[Any]) -> np.ndarray:
-        """What this site divides a batch's sum by."""
-        place = 0 if self.shares_noise else self.place
+        """What this site divides a batch's sum by: where sites share noise, what those of a cohort take on average."""
+        if self.shares_noise:
+            return np.array([float(self.drawn.sum()) / len(self.in_cohorts)])
         return nominal_sizes(
-            self.summed, np.array([place]), self.config.algorithm.work.batch_size, agreed.algorithm.local_steps
+            self.holdings, np.array([self.place]), self.config.algorithm.work.batch_size, agreed.algorithm.local_steps
         )
 
 
@@ -168,31 +228,6 @@ def settings_between_sites(config: Config) -> dict[str, dict[str, Any]]:
     }
 
 
-def agreement_of(agreed: Agreed[Any]) -> str:
-    """A short name of method and plan as they were derived: two programs that differ in it must not meet in a run.
-
-    Numbers count to eight digits, since another processor may round the last ones in another way.
-    """
-    return digest_of(_canonical(agreed))
-
-
-def _canonical(value: Any) -> str:
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, bool | str | int | None):
-        return repr(value)
-    if isinstance(value, float):
-        return f"{value:.8g}"
-    if isinstance(value, Mapping):
-        return f"{{{','.join(f'{key}:{_canonical(item)}' for key, item in sorted(value.items()))}}}"
-    if isinstance(value, tuple | list):
-        return f"{type(value).__name__}({','.join(map(_canonical, value))})"
-    if is_dataclass(value):
-        named = ((key.name, getattr(value, key.name)) for key in fields(value))
-        return f"{type(value).__name__}({','.join(f'{name}={_canonical(item)}' for name, item in named)})"
-    return f"{type(value).__name__}:{getattr(value, '__qualname__', '')}"
-
-
 def digest_of(text: str) -> str:
     """A short name of a text."""
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
@@ -204,11 +239,12 @@ def read_terms(text: str) -> Terms:
         values = json.loads(text)
         config = _read_settings(values.pop("config"))
         sizes = tuple(int(size) for size in values.pop("sizes"))
-        members = values.pop("members")
-        terms = Terms(config=config, sizes=sizes, members=tuple(members), **values)
+        members, cohorts = values.pop("members"), values.pop("cohorts")
+        terms = Terms(config=config, sizes=sizes, members=tuple(members), cohorts=tuple(cohorts), **values)
         fits = NAME.fullmatch(terms.run) and 0 <= terms.place < len(sizes) == config.partition.clients <= MOST_SITES
         fits = fits and type(terms.place) is int and all(1 <= size <= MOST_RECORDS for size in sizes)
         fits = fits and 0 < float(terms.largest_weight) < np.inf and type(members) is list and _named(terms)
+        fits = fits and _grouped(terms) and type(terms.bins) is int and type(terms.subgroup) is str
         fits = fits and DIGEST.fullmatch(terms.schema)
     except InputError:  # of a setting: says which
         raise
@@ -241,3 +277,14 @@ def _named(terms: Terms) -> bool:
         return not names and not any(numbers)
     named = len(set(names)) == len(names) == len(terms.sizes) and all(map(SITE_NAME.fullmatch, names))
     return named and all(type(number) is int and number >= 0 for number in numbers)
+
+
+def _grouped(terms: Terms) -> bool:
+    """Whether cohorts, where sites share noise by several, are those of all places; one may be left out of a run."""
+    found = terms.cohorts
+    if not found:
+        return True
+    numbered = terms.shares_noise and all(type(number) is int for number in found)
+    if not numbered or len(found) != len(terms.sizes):
+        return False
+    return 1 <= min(found) <= max(found) <= MOST_SITES and max(found) > 1

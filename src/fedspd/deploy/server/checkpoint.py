@@ -1,19 +1,18 @@
 """The server's state on disk: written whole or not at all, after every round."""
 
-import io
 import json
-import zlib
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from fedspd.errors import InputError
-from fedspd.results import write_whole
+from fedspd.results import Checkpoints
 
-FILE = "checkpoint.npz"
+FORMER = "checkpoint.npz"
+PUBLIC = ("settings", "run", "measured", "round", "evaluated", "counted", "finished", "history")
+ARRAYS = ("server", "mean", "deviation", "recent", "cohort", "counts")
 
 
 @dataclass(frozen=True)
@@ -46,10 +45,18 @@ class Checkpoint:
     deviation: np.ndarray
     measured: bool  # whether columns have their scales
     round: int = 0  # the last one that was merged
+    evaluated: bool = False  # whether sites were asked to measure the model, where they were to be
+    counted: tuple[int, ...] = ()  # places whose counts are in the sum
     finished: bool = False
     history: tuple[dict[str, Any], ...] = field(default=())
     recent: np.ndarray = field(default_factory=lambda: np.zeros((0, 0, 0)))  # models of the last rounds
     cohort: np.ndarray = field(default_factory=lambda: np.zeros(0))  # where sites share noise: its state and last reply
+    counts: np.ndarray = field(default_factory=lambda: np.zeros(0))  # sum of what sites released of held-out records
+
+    @property
+    def standing(self) -> list[int]:
+        """Places that have not retired."""
+        return [place for place, member in enumerate(self.roster) if not member.retired]
 
     def with_member(self, place: int, **changes: Any) -> "Checkpoint":
         """The same with one site changed."""
@@ -59,39 +66,37 @@ class Checkpoint:
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint.
+    """Write a checkpoint, and keep the one before.
 
     Guarantees:
-        Whenever the process ends, the folder holds the old checkpoint or the new one, whole.
+        Whenever the process or the machine ends, the folder holds the old checkpoint or the new one, whole.
     """
-    public = {
-        name: getattr(checkpoint, name) for name in ("settings", "run", "measured", "round", "finished", "history")
-    }
+    public = {name: getattr(checkpoint, name) for name in PUBLIC}
     public["roster"] = [asdict(member) for member in checkpoint.roster]
-    content = io.BytesIO()
-    np.savez(
-        content, server=checkpoint.server, mean=checkpoint.mean, deviation=checkpoint.deviation,
-        recent=checkpoint.recent, cohort=checkpoint.cohort,
-        public=np.frombuffer(json.dumps(public).encode(), np.uint8),
-    )  # fmt: skip
+    arrays = {name: getattr(checkpoint, name) for name in ARRAYS}
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / FILE, content.getvalue(), durable=True, mode=0o600)
+    Checkpoints(folder).write(arrays | {"public": np.frombuffer(json.dumps(public).encode(), np.uint8)})
 
 
 def load(folder: Path) -> Checkpoint | None:
-    """The checkpoint of a folder, if there is one."""
-    path = folder / FILE
-    if not path.exists():
+    """The latest checkpoint of a folder that is as it was written, if any was written."""
+    kept = Checkpoints(folder)
+    if (folder / FORMER).exists():
+        raise _refused(folder, f"{FORMER} of an earlier version of fedspd")
+    if not kept.exist():
         return None
+    stored = kept.read()
+    if stored is None:
+        raise _refused(folder, "none that is as it was written")
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
-            values = json.loads(stored["public"].tobytes())
-            arrays = {
-                name: stored[name] for name in ("server", "mean", "deviation", "recent", "cohort") if name in stored
-            }
+        values = json.loads(stored["public"].tobytes())
         roster = tuple(Member(**member) for member in values.pop("roster"))
-        return Checkpoint(**{**values, "history": tuple(values["history"])}, roster=roster, **arrays)
-    except (OSError, ValueError, TypeError, KeyError, EOFError, BadZipFile, zlib.error) as error:
-        raise InputError(
-            f"expected a checkpoint at {path}, got {type(error).__name__}; restore it, or name another folder."
-        ) from None
+        arrays: dict[str, Any] = {name: stored[name] for name in ARRAYS}
+        lists = {name: tuple(values[name]) for name in ("history", "counted")}
+        return Checkpoint(**{**values, **lists}, roster=roster, **arrays)
+    except (ValueError, TypeError, KeyError) as error:
+        raise _refused(folder, f"one of another version of fedspd ({type(error).__name__})") from None
+
+
+def _refused(folder: Path, got: str) -> InputError:
+    return InputError(f"expected a checkpoint in {folder}, got {got}; restore it, or name another federation.folder.")

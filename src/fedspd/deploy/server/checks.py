@@ -4,7 +4,8 @@ Limits come from public numbers alone, never from what sites sent before: a limi
 one site push it up round by round. Let $M_i = Q s_i b_i + 2\sigma_i\sqrt d$ be what a participation can move a site
 by: Q steps of the reach $s_i b_i = 2G/(\gamma+\rho)$ of a clipped gradient and its dual, and noise of twice its norm.
 For FedSPD-DP the dual is a convex combination of released gradients, so with $\delta = \tilde x_i - x_0$, $\|\delta\|
-\le M_i$, an upload is $2\delta + (x_0 - x_0') - \delta'$: at most $4 M$ for each of the n rounds it gathers. Believed
+\le M_i$, an upload is $2\delta + (x_0 - x_0') - \delta'$: at most $4 M$ for each of the n rounds it gathers, and
+all of it longer by the most that uploads may be stretched. Believed
 is $2\,(2\,t\,M + n M_i)$ in round t. Where three or more answer, one beyond $5\,n_i M_i \max(1, m)$ is rejected below
 that, with the median m of $\|u_j\|/(n_j M_j)$: no honest upload is, whatever its records are.
 """
@@ -15,10 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedspd.algorithms.base import StretchesSteps
 from fedspd.assemble import Agreed
 from fedspd.deploy.protocol import messages
 from fedspd.deploy.protocol.terms import Terms
 from fedspd.deploy.server.checkpoint import Member
+from fedspd.privacy import ProvedPlan
 
 GENEROUS = 2.0  # beyond the bound, which holds for every honest reply but for noise of twice its norm
 OUTLYING = 5.0
@@ -86,7 +89,10 @@ def reach(terms: Terms, agreed: Agreed[Any], size: int, round: int) -> float:
     sensitivity = agreed.algorithm.sensitivity(round, batch)
     scale = np.max(agreed.plan.noise_scale(np.array([terms.place]), sensitivity))
     once = agreed.algorithm.local_steps * np.max(sensitivity * batch) + 2 * scale * np.sqrt(size)
-    return float(once / (1 - getattr(agreed.algorithm, "momentum", 0.0)))  # moves that are made again add up to that
+    algorithm: Any = agreed.algorithm
+    if isinstance(algorithm, StretchesSteps) and algorithm.stretches_uploads:  # other uploads are gradients
+        once *= algorithm.stretch
+    return float(once / (1 - getattr(algorithm, "momentum", 0.0)))  # moves that are made again add up to that
 
 
 def limits_of(
@@ -109,7 +115,21 @@ def largest_norm(own: float, longest: float, round: int, gathered: int) -> float
 
 def largest_sums(terms: Terms, size: int, scale: float) -> float:
     """The same for a site's moments: sums over its records of values up to 1, and noise."""
-    return float(GENEROUS * np.sqrt(size) * (terms.sizes[terms.place] + 2 * scale))
+    return float(GENEROUS * np.sqrt(size) * (int(terms.trained[terms.place]) + 2 * scale))
+
+
+def largest_counts(tables: int, cells: int, held: int, scale: float) -> float:
+    """The same for counts of records that were held out: each stands in one cell of every table."""
+    return float(GENEROUS * (np.sqrt(tables) * held + 2 * scale * np.sqrt(cells)))
+
+
+def planned_charges(agreed: Agreed[Any], place: int) -> int:
+    """The most that a site is charged in the run: its rounds, its moments, its counts."""
+    plan = agreed.plan
+    most = plan.most_participations
+    if most is None or not isinstance(plan, ProvedPlan):
+        return agreed.rounds + 1
+    return sum(times for _, times in plan.history(int(plan.group[place]), int(most[place])))
 
 
 def norm_of(upload: np.ndarray) -> float:

@@ -2,19 +2,22 @@
 
 import secrets
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fedspd import __version__
 from fedspd.data import Schema
 from fedspd.deploy.protocol import messages
-from fedspd.deploy.protocol.terms import MOST_RECORDS, SECURE, Terms, agreement_of
+from fedspd.deploy.protocol.agreement import agreement_of
+from fedspd.deploy.protocol.terms import MOST_RECORDS, SECURE, Terms
 from fedspd.deploy.server.checkpoint import Member
 from fedspd.deploy.server.post import Post, Say
 from fedspd.deploy.server.settings import RunSettings
 from fedspd.errors import InputError
+from fedspd.results.counted import counted
 
 LOOK_EVERY = 0.5  # seconds
 SAY_EVERY = 10.0
@@ -39,6 +42,7 @@ def enroll(post: Post, settings: RunSettings, schema: Schema, say: Say) -> tuple
     deadline = time.monotonic() + settings.federation.start_seconds
     members, base = _present(post, settings, schema, say, deadline), secrets.token_hex(3)
     for proposal in range(1, len(settings.seats) + 2):
+        members = _summable(settings, members, say)
         if len(members) < settings.federation.quorum:
             raise InputError(
                 f"expected at least federation.quorum = {settings.federation.quorum} sites that agree, got "
@@ -54,18 +58,48 @@ def enroll(post: Post, settings: RunSettings, schema: Schema, say: Say) -> tuple
     raise InputError("expected sites that agree to some terms, got none; see above why.")
 
 
+def _summable(settings: RunSettings, members: list[Member], say: Say) -> list[Member]:
+    """The sites without those of cohorts that could never be summed: of these nobody is asked, and nobody charged.
+
+    Who is a member of a run is fixed by its terms, so a cohort that is short now stays short.
+    """
+    if settings.cohorts == 1:
+        return members
+    known = settings.members
+    there = Counter(known.cohort(member.site) for member in members)
+    short = {cohort for cohort in range(1, settings.cohorts + 1) if there[cohort] < known.threshold}
+    if len(short) == settings.cohorts:
+        got = ", ".join(f"{there[cohort]} of cohort {cohort}" for cohort in sorted(short))
+        raise InputError(
+            f"expected at least one cohort of which {known.threshold} sites agree, got {got}; see above why, start "
+            "more sites, or lower privacy.cohorts."
+        )
+    for cohort in sorted(short):
+        say(
+            f"cohort {cohort} is left out of the run: {there[cohort]} of its sites agree, {known.threshold} are needed "
+            "in a sum"
+        )
+    return [member for member in members if known.cohort(member.site) not in short]
+
+
 def terms_of(settings: RunSettings, schema: Schema, members: list[Member], run: str) -> list[Terms]:
     """The terms of every site."""
     federation = settings.federation
-    config, sizes = settings.for_sites(len(members)), tuple(member.records for member in members)
-    draws = (config.run.seed or 0) if federation.fixed_draws else None
     masked = federation.aggregation == SECURE
     names = tuple(member.site for member in members) if masked else ()
-    numbers = (settings.members.threshold, settings.members.colluders) if masked else (0, 0)
+    known, sizes = settings.members, tuple(member.records for member in members)
+    numbers = (known.threshold, known.colluders) if masked else (0, 0)
+    cohorts = tuple(known.cohort(name) for name in names) if settings.cohorts > 1 else ()
+    config = settings.for_sites(len(members), len(set(cohorts)) or 1)
+    draws = (config.run.seed or 0) if federation.fixed_draws else None
+    cohorts = () if set(cohorts) == {1} else cohorts  # one of all sites, or the first alone
+    measured = config.evaluation.held_out is not None
+    counts: Any = {"bins": settings.measure.bins, "subgroup": settings.measure.subgroup} if measured else {}
     return [
         Terms(
             run, config, sizes, place, schema.digest, federation.aggregation, draws,
             largest_weight=federation.largest_weight, members=names, threshold=numbers[0], colluders=numbers[1],
+            cohorts=cohorts, **counts,
         )
         for place in range(len(members))
     ]  # fmt: skip
@@ -122,9 +156,8 @@ def _present(post: Post, settings: RunSettings, schema: Schema, say: Say, deadli
         asked |= dict.fromkeys(new, time.monotonic())
         limit = min(settings.federation.round_seconds, max(1.0, deadline - time.monotonic()))
         nonce = secrets.token_hex(16)
-        answers = post.ask(
-            "query.hello", {node: messages.Hello(messages.VERSION, nonce) for node in new}, limit, "hello"
-        )
+        hello = messages.Hello(messages.VERSION, nonce, settings.config.privacy.unit)
+        answers = post.ask("query.hello", dict.fromkeys(new, hello), limit, "hello")
         for node, why in answers.unreadable.items():
             say(f"{post.names.get(node, node)} is left out: {why}")
         _note(post.names, answers.content, settings, schema, nonce, found, say)
@@ -155,7 +188,7 @@ def _note(
                 why = _unbelievable(site, answer, settings, schema, nonce)
                 if why is None:
                     found[site] = Member(site, node, answer.records)
-                    say(f"{site} is there with {answer.records} records")
+                    say(f"{site} is there with {counted(answer.records, settings.config.privacy.unit)}")
                 else:
                     say(f"{site} is left out: {why}")
             case messages.Refused(reason, _):

@@ -39,16 +39,17 @@ class Mail:
         say: where the server reports.
         terms: of any site, for masked rounds.
         members: all that the terms name, for masked rounds.
+        about: what the server calls the round.
     """
 
     def __init__(
         self, post: Post, federation: Federation, roster: tuple[Member, ...], run: str, round: int, say: Say,
-        terms: Terms | None = None, members: Members | None = None,
+        terms: Terms | None = None, members: Members | None = None, about: str | None = None,
     ) -> None:  # fmt: skip
         self.post, self.federation, self.roster, self.run, self.round, self.say = (
             post, federation, roster, run, round, say,
         )  # fmt: skip
-        self.terms, self.members = terms, members
+        self.terms, self.members, self.about = terms, members, about or f"round {round}"
         self.late = 0
         self.retired: dict[int, str] = {}  # sites that will not answer again in this run, and why
 
@@ -56,10 +57,10 @@ class Mail:
         """Replies and complaints by place; everything else is reported. Who has retired is not asked."""
         nodes = {place: self.roster[place].node for place in requests if place not in self.retired}
         sent = {node: requests[place] for place, node in nodes.items()}
-        answers = self.post.ask(kind, sent, self.federation.round_seconds, f"round {self.round}")
+        answers = self.post.ask(kind, sent, self.federation.round_seconds, self.about)
         self.late += len(answers.late)
         for what in answers.late:
-            self.say(f"round {self.round}: a late answer is dropped: {what}")
+            self.say(f"{self.about}: a late answer is dropped: {what}")
         right = {}
         for place, node in nodes.items():
             answer = answers.content.get(node)
@@ -78,7 +79,7 @@ class Mail:
 
     def reject(self, place: int, why: str) -> None:
         """Report that a reply does not count."""
-        self.say(f"round {self.round}: the reply of {self.roster[place].site} is rejected: {why}")
+        self.say(f"{self.about}: the reply of {self.roster[place].site} is rejected: {why}")
 
     def _note(self, place: int, answer: Any, otherwise: str) -> None:
         site = self.roster[place].site
@@ -132,6 +133,25 @@ def gather_moments(mail: Mail, size: int, limits: Mapping[int, float], step: flo
     return _rows(_kept(mail, {place: _as_reply(answer) for place, answer in answers.items()}, (size,), limits))
 
 
+def gather_counts(
+    mail: Mail, asks: Mapping[int, messages.Count], size: int, limits: Mapping[int, float], step: float = MOMENTS_STEP
+) -> Gathered:
+    """The counts of held-out records that sites release after the last round."""
+    if mail.federation.aggregation == SECURE:
+        return _summed(
+            mail, "train.count_masked", {place: ask.terms for place, ask in asks.items()}, (size,), step, limits,
+            lambda place, attempt, parcels: messages.CountMasked(
+                asks[place].terms, mail.round, *asks[place][1:], attempt, *parcels
+            ),
+        )  # fmt: skip
+    answers = mail.exchange("train.count", asks)
+    replies = {
+        place: messages.Reply(answer.terms, mail.round, answer.counts, answer.charges)
+        for place, answer in answers.items()
+    }
+    return _rows(_kept(mail, replies, (size,), limits))
+
+
 def _kept(
     mail: Mail, replies: Mapping[int, messages.Reply], shape: tuple[int, ...], limits: Mapping[int, float]
 ) -> dict[int, messages.Reply]:
@@ -149,19 +169,32 @@ def _summed(
     mail: Mail, kind: str, digests: dict[int, str], shape: tuple[int, ...], step: float, limits: Mapping[int, float],
     request: Callable[[int, str, Parcels], Any],
 ) -> Gathered:  # fmt: skip
-    """The masked sum, as one row and zeros, since nobody's own vector is known; culprits retire."""
+    """The masked sums, cohort by cohort; a cohort without one is left out."""
     terms, members = _signers(mail)
-    found = sum_securely(
-        Round(
-            mail.round, digests, kind, request,
-            lambda place, reply: refuse_reply(reply, mail.roster[place], mail.round, shape, limits[place]),
-            step, terms, members, mail.federation.quorum,
-        ),
-        mail.exchange,
-    )  # fmt: skip
+    found = [
+        _sum_of(
+            mail, Round(
+                mail.round, {place: digests[place] for place in places.tolist() if place in digests}, kind, request,
+                lambda place, reply: refuse_reply(reply, mail.roster[place], mail.round, shape, limits[place]),
+                step, terms, members, mail.federation.quorum if len(terms.in_cohorts) == 1 else 1,
+            ), shape, limits,
+        )
+        for places in terms.in_cohorts
+        if digests.keys() & set(places.tolist())
+    ]  # fmt: skip
+    summed = [each for each in found if each.numbers]
+    if not summed:
+        return NOTHING
+    numbers = {place: number for each in summed for place, number in each.numbers.items()}
+    return Gathered(np.concatenate([each.stack for each in summed]), numbers)
+
+
+def _sum_of(mail: Mail, round: Round, shape: tuple[int, ...], limits: Mapping[int, float]) -> Gathered:
+    """One masked sum, as one row and zeros, since nobody's own vector is known; culprits retire."""
+    found = sum_securely(round, mail.exchange)
     _retire(mail, found)
     if found.sum is None:
-        mail.say(f"round {mail.round}: no sum: {found.why}")
+        mail.say(f"{mail.about}: no sum: {found.why}")
         return NOTHING
     total, numbers = found.sum
     if _implausible(mail, total, (limits[place] for place in numbers)):
@@ -184,7 +217,7 @@ def _retire(mail: Mail, found: Outcome) -> None:
     for place, why in found.culprits.items():
         summed = found.sum is not None and place in found.sum.numbers
         until = "after this round" if summed else "of the sum"
-        mail.say(f"round {mail.round}: {mail.roster[place].site} is left out {until}: {why}")
+        mail.say(f"{mail.about}: {mail.roster[place].site} is left out {until}: {why}")
         mail.retired[place] = why
 
 
@@ -193,7 +226,7 @@ def _implausible(mail: Mail, total: np.ndarray, limits: Iterable[float]) -> bool
     limit = sum(limits)
     if norm_of(total) <= limit:
         return False
-    mail.say(f"round {mail.round}: the sum is rejected: its norm is beyond {limit:.3g}")
+    mail.say(f"{mail.about}: the sum is rejected: its norm is beyond {limit:.3g}")
     return True
 
 

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from fedspd.assemble import Agreed, Run
-from fedspd.assemble.summary import NUMBER, reply_size, stated_privacy
-from fedspd.data import Recipe, Schema, Table
-from fedspd.deploy.protocol.sums import of_cohort
+from fedspd.assemble.summary import NUMBER, stated_privacy, upload_size
+from fedspd.data import Recipe, Schema, Table, finish
+from fedspd.deploy.protocol.sums import of_cohorts
 from fedspd.deploy.protocol.terms import Terms
 from fedspd.deploy.server.checkpoint import Checkpoint
-from fedspd.engine.measures import measures_on
+from fedspd.engine.measuring.measures import measures_on
 from fedspd.escaping import escaped, write_csv
+from fedspd.privacy import ProvedPlan
 from fedspd.results import COLUMNS, SITES, History, Summary
 
 NAN = float("nan")
@@ -23,9 +24,7 @@ ROUND = ("round", "asked", "answered", "late", "seconds")
 
 def finished_run(checkpoint: Checkpoint, terms: Terms, agreed: Agreed[Any], schema: Schema, test: Table | None) -> Run:
     """The run as a simulation would leave it; what only a simulator knows is not a number."""
-    weights = np.asarray(agreed.algorithm.model(checkpoint.server))
-    last = terms.config.run.average_last or max(1, checkpoint.round // 4)
-    average = checkpoint.recent[-last:].mean(axis=0) if len(checkpoint.recent) else weights
+    weights, average = models_of(checkpoint, terms, agreed)
     history = History(
         {
             name: np.array([_number(row.get(name)) for row in checkpoint.history])
@@ -35,9 +34,43 @@ def finished_run(checkpoint: Checkpoint, terms: Terms, agreed: Agreed[Any], sche
         }
     )
     summary = _summary(checkpoint, terms, agreed, history, _measured(agreed, test, weights, average))
+    plan, recipe = _plan(terms, agreed), recipe_of(checkpoint, terms, schema)
+    return Run(terms.config, summary, history, weights, average, recipe, tuple(plan.largest))
+
+
+def models_of(checkpoint: Checkpoint, terms: Terms, agreed: Agreed[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """The last model, and the mean of those of the last rounds."""
+    weights = np.asarray(agreed.algorithm.model(checkpoint.server))
+    last = terms.config.run.average_last or max(1, checkpoint.round // 4)
+    return weights, checkpoint.recent[-last:].mean(axis=0) if len(checkpoint.recent) else weights
+
+
+def recipe_of(checkpoint: Checkpoint, terms: Terms, schema: Schema) -> Recipe:
+    """How records become rows."""
     data = terms.config.data
-    recipe = Recipe(schema, "unit", checkpoint.mean, checkpoint.deviation, data.bias, data.row_norm)
-    return Run(terms.config, summary, history, weights, average, recipe)
+    return Recipe(schema, "unit", checkpoint.mean, checkpoint.deviation, data.bias, data.row_norm)
+
+
+def scaled(table: Table, checkpoint: Checkpoint, terms: Terms) -> Table:
+    """A table, as `read_table` gives it, ready to be scored."""
+    data = terms.config.data
+    assert data.row_norm is not None
+    features = finish(table.features, checkpoint.mean, checkpoint.deviation, data.bias, data.row_norm)
+    return table.with_features(features, (*table.columns, *(("bias",) if data.bias else ())))
+
+
+def spent_by_sites(checkpoint: Checkpoint, plan: Any) -> np.ndarray | None:
+    """At most what each site has spent on the run, by the charges it reports.
+
+    Once sites were asked to measure the model, each counts as charged for it: one whose counts were lost may be.
+    """
+    if not isinstance(plan, ProvedPlan):
+        return None
+    charges = np.array([member.charges for member in checkpoint.roster])
+    others = np.array([group.moments is not None for group in plan.groups])[plan.group].astype(int)
+    others[list(checkpoint.counted)] += 1
+    played = np.clip(charges - others, 0, plan.most_participations)
+    return plan.spent(np.arange(len(charges)), played, checkpoint.evaluated)
 
 
 def sites_of(checkpoint: Checkpoint) -> list[dict[str, Any]]:
@@ -73,16 +106,15 @@ def _summary(
 ) -> Summary:
     config, roster, shape = terms.config, checkpoint.roster, checkpoint.server.shape[-2:]
     answered = [member.answered for member in roster]
-    made = len(checkpoint.history)
+    made, spent = len(checkpoint.history), spent_by_sites(checkpoint, agreed.plan)
+    stated = stated_privacy(
+        config.algorithm.name, _plan(terms, agreed), agreed.algorithm, history, float(np.mean(terms.trained)),
+        agreed.rounds * config.participants / len(roster),
+    )  # fmt: skip
+    if checkpoint.evaluated and spent is not None:  # the history ends with the last round
+        stated |= {"epsilon_spent_max": float(spent.max()), "epsilon_spent_mean": float(spent.mean())}
     return Summary(
-        **stated_privacy(
-            config.algorithm.name,
-            of_cohort(agreed.plan) if terms.shares_noise else agreed.plan,
-            agreed.algorithm,
-            history,
-            float(np.mean(terms.sizes)),
-            agreed.rounds * config.participants / len(roster),
-        ),
+        **stated,
         rounds=made,
         rounds_planned=agreed.rounds,
         stopped=None if made == agreed.rounds else f"after {made} of {agreed.rounds} rounds: too few sites were left",
@@ -90,15 +122,15 @@ def _summary(
         participants=config.participants,
         participations_max=max(answered),
         uploads=sum(answered),
-        records_min=min(terms.sizes),
-        records_max=max(terms.sizes),
-        records=sum(terms.sizes),
+        records_min=int(terms.trained.min()),
+        records_max=int(terms.trained.max()),
+        records=int(terms.trained.sum()),
         dimension=int(np.prod(shape)),
         penalty=agreed.algorithm.penalty,
         inverse_step=history.last("inverse_step"),
         test_accuracy=history.last("test_accuracy"),
         **measured,
-        bytes_uploaded=NUMBER * reply_size(agreed.algorithm, *shape[-2:]) * sum(answered),
+        bytes_uploaded=NUMBER * upload_size(agreed.algorithm, agreed.plan, *shape[-2:]) * sum(answered),
         **dict.fromkeys(("objective", "alfv", "consensus_error"), NAN),
         weights_norm=history.last("weights_norm"),
         clipped_share=NAN,
@@ -109,6 +141,10 @@ def _summary(
         engine=SITES,
         run=checkpoint.run,
     )
+
+
+def _plan(terms: Terms, agreed: Agreed[Any]) -> Any:
+    return of_cohorts(terms, agreed.plan)
 
 
 def _number(value: Any) -> float:

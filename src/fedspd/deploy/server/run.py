@@ -8,26 +8,27 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fedspd.assemble import Agreed, Run
-from fedspd.data import Schema, Table, finish, read_schema, read_table
+from fedspd.data import Schema, Table, read_schema, read_table
 from fedspd.deploy.health import Health
 from fedspd.deploy.protocol import messages
 from fedspd.deploy.protocol.sums import moments_of, moments_size
 from fedspd.deploy.protocol.terms import Terms, columns_of
 from fedspd.deploy.server.checkpoint import Checkpoint, load, save
-from fedspd.deploy.server.checks import Limit, largest_sums, limits_of
-from fedspd.deploy.server.cohort import merged, moments_step, part_limits, upload_step
+from fedspd.deploy.server.checks import Limit, largest_sums, limits_of, planned_charges
+from fedspd.deploy.server.closing import with_statements
+from fedspd.deploy.server.cohort import chosen_by_cohort, merged, moments_step, part_limits, upload_step
 from fedspd.deploy.server.enroll import LOOK_EVERY, enroll, terms_of
-from fedspd.deploy.server.gather import Gathered, Mail, gather_moments, gather_uploads
+from fedspd.deploy.server.gather import NOTHING, Gathered, Mail, gather_moments, gather_uploads
+from fedspd.deploy.server.measuring import ask_for_counts, evaluation_of, kept_words, with_counts
 from fedspd.deploy.server.post import MailRoom, Post, Say
-from fedspd.deploy.server.results import finished_run
+from fedspd.deploy.server.results import finished_run, scaled, spent_by_sites
 from fedspd.deploy.server.settings import RunSettings
-from fedspd.engine.diagnostics import accuracies
+from fedspd.engine.measuring.diagnostics import accuracies
 from fedspd.engine.participation import choose_among
 from fedspd.errors import InputError
-from fedspd.privacy import ProvedPlan
+from fedspd.results.evaluation import Evaluation
 from fedspd.typing import Release
 
-LARGEST_EPSILON = 1e6  # that is believed of a site's statement
 RESULTS = "run"
 """The run folder within the server's folder."""
 
@@ -56,6 +57,8 @@ class Server:
             self._round()
         if not self.checkpoint.history:
             raise InputError("expected at least one round, got none: too few sites could take part; see above why.")
+        if self.terms[0].bins and not self.checkpoint.evaluated:
+            self._evaluate()
         if not self.checkpoint.finished:
             self._close()
         return finished_run(self.checkpoint, self.terms[0], self.agreed, self.schema, self._scaled_test())
@@ -84,10 +87,10 @@ class Server:
         server = agreed.algorithm.start(np.zeros((1, *matrix)))[0]
         scales = np.zeros(width), np.ones(width)
         measured = terms[0].config.data.scaling != "noisy-moments"
-        members = [replace(member, planned=_planned(agreed, place)) for place, member in enumerate(members)]
+        members = [replace(member, planned=planned_charges(agreed, place)) for place, member in enumerate(members)]
         checkpoint = Checkpoint(self.settings.text, terms[0].run, tuple(members), server, *scales, measured)
         save(self.settings.folder, checkpoint)
-        self.say(f"{checkpoint.run} starts with {len(members)} sites and {agreed.rounds} rounds")
+        self.say(f"{checkpoint.run} starts with {len(members)} sites and {agreed.rounds} rounds{kept_words(terms[0])}")
         return checkpoint
 
     def _measure(self) -> None:
@@ -101,20 +104,20 @@ class Server:
         self._await(list(range(len(self.terms))))
         found = gather_moments(mail, size, limits, moments_step(terms, agreed, schema))
         self._retire(mail)
-        if len(found.numbers) < self.settings.federation.quorum:
+        if len(found.numbers) < self.settings.fewest:
             self._stop(f"{len(found.numbers)} that released their moments")
-        records = sum(self.checkpoint.roster[place].records for place in found.numbers)
+        records = int(terms.trained[list(found.numbers)].sum())
         mean, deviation = moments.scaling(Release(found.stack), records)
         self.checkpoint = replace(self.checkpoint, mean=mean, deviation=deviation, measured=True)
         for place, number in found.numbers.items():
             self.checkpoint = self.checkpoint.with_member(place, charges=number)
         save(self.settings.folder, self.checkpoint)
 
-    def _mail(self, round: int) -> Mail:
+    def _mail(self, round: int, about: str | None = None) -> Mail:
         checkpoint = self.checkpoint
         return Mail(
             self.post, self.settings.federation, checkpoint.roster, checkpoint.run, round, self.say, self.terms[0],
-            self.settings.members,
+            self.settings.members, about,
         )  # fmt: skip
 
     def _retire(self, mail: Mail) -> None:
@@ -123,7 +126,7 @@ class Server:
 
     def _enough(self) -> bool:
         left, asked = int(self._open().sum()), len(self._choose(self.checkpoint.round + 1))
-        if left < self.settings.config.run.min_participants or asked < self.settings.federation.quorum:
+        if left < self.settings.config.run.min_participants or asked < self.settings.fewest:
             self.say(f"the run ends after round {self.checkpoint.round}: {left} sites may still take part")
             return False
         return True
@@ -139,6 +142,8 @@ class Server:
     def _choose(self, round: int) -> np.ndarray:
         """Who is asked: as in a simulation, uniformly among those that may still take part."""
         config, may = self.terms[0].config, self._open()
+        if self.terms[0].shares_noise:
+            return chosen_by_cohort(self.terms[0], may, round)
         same = config.run.selection == "fixed"
         return choose_among(config.run.seed or 0, round, config.participants, same, may, int(may.sum()))
 
@@ -152,7 +157,7 @@ class Server:
             mail, asks, self._limits(asks, mail.round), upload_step(self.terms[0], self.agreed, self.schema)
         )
         self._retire(mail)
-        if len(found.numbers) >= self.settings.federation.quorum:
+        if len(found.numbers) >= self.settings.fewest or (len(self.terms[0].in_cohorts) > 1 and self.post.nodes()):
             self._merge(found, asks, mail.round)
             self._remember(mail.round, asks, len(found.numbers), mail.late, time.monotonic() - begin)
         elif mail.retired:
@@ -167,7 +172,7 @@ class Server:
         while time.monotonic() < end:
             connected = self.post.nodes()
             there = sum(self.checkpoint.roster[place].node in connected for place in places)
-            if there >= (len(places) if self.resuming else federation.quorum):
+            if there >= (len(places) if self.resuming else self.settings.fewest):
                 break
             if not said:
                 self.say(f"waiting: {there} of {len(places)} sites")
@@ -192,8 +197,11 @@ class Server:
     def _ask(self, place: int, round: int) -> messages.Ask:
         checkpoint = self.checkpoint
         member = checkpoint.roster[place]
-        weights = np.asarray(self._told(round).weights)
-        return messages.Ask(member.terms, round, member.acknowledged, weights, checkpoint.mean, checkpoint.deviation)
+        told = self._told(round)
+        return messages.Ask(
+            member.terms, round, member.acknowledged, np.asarray(told.weights), checkpoint.mean, checkpoint.deviation,
+            float(told.stretch),
+        )  # fmt: skip
 
     def _merge(self, found: Gathered, asks: Mapping[int, messages.Ask], round: int) -> None:
         told, zeros = self._told(round), np.zeros_like(found.stack)
@@ -238,13 +246,8 @@ class Server:
 
     def _spent(self) -> tuple[float, float] | None:
         """The most that a site has spent on this run, and the mean, by the charges that sites report."""
-        plan = self.agreed.plan
-        if not isinstance(plan, ProvedPlan):
-            return None
-        charges = np.array([member.charges for member in self.checkpoint.roster])
-        before = np.array([group.moments is not None for group in plan.groups])[plan.group]
-        spent = plan.spent(np.arange(len(charges)), np.maximum(charges - before, 0))
-        return float(spent.max()), float(spent.mean())
+        spent = spent_by_sites(self.checkpoint, self.agreed.plan)
+        return None if spent is None else (float(spent.max()), float(spent.mean()))
 
     def _accuracy(self, weights: np.ndarray) -> float | None:
         table = self._scaled_test()
@@ -253,28 +256,32 @@ class Server:
         )
 
     def _scaled_test(self) -> Table | None:
-        if self.test is None:
-            return None
-        data = self.settings.config.data
-        assert data.row_norm is not None
-        features = finish(self.test.features, self.checkpoint.mean, self.checkpoint.deviation, data.bias, data.row_norm)
-        return self.test.with_features(features, (*self.test.columns, *(("bias",) if data.bias else ())))
+        return None if self.test is None else scaled(self.test, self.checkpoint, self.terms[0])
+
+    def _evaluate(self) -> None:
+        """Measure the model on what the sites held out; where too few may still answer, it is not measured."""
+        terms, agreed, fewest = self.terms[0], self.agreed, self.settings.fewest
+        mail = self._mail(messages.COUNTS, "the measurement")
+        if len(self.checkpoint.standing) >= fewest:
+            self._await(self.checkpoint.standing)
+        found = ask_for_counts(mail, self.checkpoint, terms, agreed, self.schema, self.settings.measure)
+        self._retire(mail)
+        if len(found.numbers) < fewest <= len(self.checkpoint.standing):
+            self._stop(f"{len(found.numbers)} that measured the model")
+        enough = len(found.numbers) >= fewest
+        self.checkpoint = with_counts(self.checkpoint, found if enough else NOTHING)
+        save(self.settings.folder, self.checkpoint)
+        self.say(f"the model is {'' if enough else 'not '}measured: {len(found.numbers)} sites released counts")
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        """What the sites' counts say of the model."""
+        return evaluation_of(self.checkpoint, self.terms[0], self.agreed, self.schema, self.settings.measure)
 
     def _close(self) -> None:
         """Ask every site what it was charged; who is silent keeps what it last reported."""
-        requests = {member.node: messages.Close(member.terms) for member in self.checkpoint.roster}
-        answers = self.post.ask("query.close", requests, self.settings.federation.round_seconds, "the end")
-        for place, member in enumerate(self.checkpoint.roster):
-            match answers.content.get(member.node):
-                case messages.Closed(terms, charges, epsilon) if (
-                    terms == member.terms
-                    and member.charges <= charges <= member.planned
-                    and not (epsilon < 0 or epsilon > 1e6)
-                ):
-                    self.checkpoint = self.checkpoint.with_member(place, charges=charges, epsilon=epsilon)
-                case _:
-                    self.say(f"{member.site} sent no statement")
-        self.checkpoint = replace(self.checkpoint, finished=True)
+        seconds = self.settings.federation.round_seconds
+        self.checkpoint = with_statements(self.post, self.checkpoint, seconds, self.say)
         save(self.settings.folder, self.checkpoint)
 
     def _stop(self, got: str) -> NoReturn:
@@ -284,12 +291,3 @@ class Server:
             f"expected at least federation.quorum = {federation.quorum} sites within {federation.round_seconds:g} s, "
             f"got {got}; the same command goes on after round {self.checkpoint.round}."
         )
-
-
-def _planned(agreed: Agreed[Any], place: int) -> int:
-    """The most that a site is charged in the run: its rounds, and its moments."""
-    plan = agreed.plan
-    most = plan.most_participations
-    if most is None or not isinstance(plan, ProvedPlan):
-        return agreed.rounds + 1
-    return sum(times for _, times in plan.history(int(plan.group[place]), int(most[place])))

@@ -16,6 +16,8 @@ from fedspd.deploy.server.post import Say
 from fedspd.deploy.server.run import RESULTS, Server
 from fedspd.deploy.server.settings import RunSettings
 from fedspd.errors import InputError
+from fedspd.results import Checkpoints, Work, unfinished
+from fedspd.results.evaluation import Evaluation
 
 
 class Finished(NamedTuple):
@@ -23,6 +25,7 @@ class Finished(NamedTuple):
 
     run: Run
     checkpoint: Checkpoint
+    evaluation: Evaluation | None = None  # of its model, where records were held out for that
 
 
 class Interrupted(Exception):  # noqa: N818 (somebody wanted it)
@@ -30,8 +33,8 @@ class Interrupted(Exception):  # noqa: N818 (somebody wanted it)
 
 
 @contextmanager
-def led(settings: RunSettings, say: Say) -> Iterator[Finished]:
-    """Lead a run to its end; the folder stays locked while its results are written."""
+def led(settings: RunSettings, say: Say, work: Work) -> Iterator[Finished]:
+    """Lead a run to its end; the folder stays locked, and marked as unfinished, while its results are written."""
     os.umask(0o077)
     signal.signal(signal.SIGTERM, _interrupt)
     absent = [seat.name for seat in settings.seats if not seat.key]
@@ -45,7 +48,12 @@ def led(settings: RunSettings, say: Say) -> Iterator[Finished]:
             f"the run in {settings.folder} is complete, see {settings.folder / RESULTS}; for a new one name another "
             "federation.folder."
         )
-    with locked(settings.folder), Health("server", settings.listen.health_port) as health:
+    kept = Checkpoints(settings.folder)
+    with (
+        locked(settings.folder),
+        unfinished(settings.folder, work, True, lambda error: kept.exist()),
+        Health("server", settings.listen.health_port) as health,
+    ):
         try:
             with Link(settings.listen, settings.home, settings.members) as link:
                 say(
@@ -54,7 +62,7 @@ def led(settings: RunSettings, say: Say) -> Iterator[Finished]:
                 health.count("sites_connected", lambda: len(link.get_node_ids()))
                 server = Server(link, settings, say, health)
                 run = server.run()
-            yield Finished(run, server.checkpoint)
+            yield Finished(run, server.checkpoint, server.evaluation)
         except KeyboardInterrupt:
             raise Interrupted(_how_to_go_on(settings)) from None
 

@@ -1,16 +1,19 @@
 """A federation as its operator describes it: federation.toml, with the run's settings, the server's and the sites."""
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from fedspd.assemble.finished.evaluation import LEAST_SIZE
 from fedspd.config import Config, changed, parse
 from fedspd.deploy.protocol.identity import SMALLEST_GROUP, Members, PublicKey, check_name, read_public_key
 from fedspd.deploy.protocol.sums import SHARED, check_shared
 from fedspd.deploy.protocol.terms import MOST_RECORDS, NOT_HERE, PLAIN, SECURE
 from fedspd.errors import InputError
+from fedspd.evaluate.counting import BINS
 from fedspd.privacy.shared_noise import usual_colluders, usual_threshold
 from fedspd.reading import overridden, parse_section, read_toml, setting
 
@@ -36,6 +39,16 @@ class Federation:
     largest_weight: float = setting(1000.0, "weights are kept within this, whatever sites upload", above=0)
     test: str = setting("", "CSV file with public records that models are measured on; empty: none")
     fixed_draws: bool = setting(False, "draw from run.seed, for tests; sites with a budget refuse")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How the model is measured, once, after the last round, on what the sites held out (`evaluation.held_out`)."""
+
+    bins: int = setting(BINS, "into which scores are put; an even number", at_least=2)
+    subgroup: str = setting("", "a declared column by whose levels the model is measured too; empty: none")
+    least_size: int = setting(LEAST_SIZE, "show a subgroup from so many persons or records on", at_least=1)
+    average: bool = setting(False, "measure the mean of the last rounds' models, in place of the last one")
 
 
 @dataclass(frozen=True)
@@ -66,7 +79,7 @@ class Seat:
     )
 
 
-SECTIONS: dict[str, Any] = {"federation": Federation, "listen": Listen, "site": Seat}
+SECTIONS: dict[str, Any] = {"federation": Federation, "measure": Measure, "listen": Listen, "site": Seat}
 
 
 @dataclass(frozen=True)
@@ -78,6 +91,7 @@ class RunSettings:
     seats: tuple[Seat, ...]
     listen: Listen
     home: Path  # paths are relative to it
+    measure: Measure = Measure()
 
     @property
     def folder(self) -> Path:
@@ -88,8 +102,20 @@ class RunSettings:
     def members(self) -> Members:
         """The sites whose keys are known, and the threshold of masked runs once there are enough of them."""
         sites = [(seat.name, _key(seat)) for seat in self.seats if seat.key]
-        threshold, colluders = masked_group(len(sites), self.federation.threshold, self.federation.colluders)
-        return Members(sites, threshold, colluders) if len(sites) >= threshold else Members(sites)
+        cohorts = dealt([name for name, _ in sites], self.cohorts)
+        smallest = len(sites) // self.cohorts
+        threshold, colluders = masked_group(smallest, self.federation.threshold, self.federation.colluders)
+        return Members(sites, threshold, colluders, cohorts) if smallest >= threshold else Members(sites)
+
+    @property
+    def cohorts(self) -> int:
+        """By how many cohorts the sites are summed."""
+        return (self.config.privacy.cohorts or 1) if self.config.privacy.trust == SHARED else 1
+
+    @property
+    def fewest(self) -> int:
+        """Answers that a round can do with; of several cohorts, each below its threshold is left out of its round."""
+        return self.federation.quorum if self.cohorts == 1 else self.members.threshold
 
     @property
     def sites(self) -> int:
@@ -105,20 +131,47 @@ class RunSettings:
     def text(self) -> str:
         """All settings that a resumed run must share; how long it waits may change."""
         kept = {key: value for key, value in asdict(self.federation).items() if not key.endswith("_seconds")}
-        return json.dumps({"federation": kept, "config": self.config.to_dict()}, sort_keys=True)
+        parts = {"federation": kept, "config": self.config.to_dict(), "measure": asdict(self.measure)}
+        return json.dumps(parts, sort_keys=True)
 
-    def for_sites(self, count: int) -> Config:
-        """The settings for so many sites; no more take part in a round than there are, and nothing reads them all."""
+    def for_sites(self, count: int, cohorts: int | None = None) -> Config:
+        """The settings for so many sites; no more take part in a round than there are, and nothing reads them all.
+
+        Args:
+            count: of the sites.
+            cohorts: in which they are; None: in as many as the operator wants.
+        """
+        cohorts = cohorts or self.cohorts
         values: dict[str, Any] = {
             "partition.clients": count,
-            "run.participants": min(self.config.participants, count),
+            "run.participants": self._participants(count, cohorts),
             "metrics.criterion": False,
         }
         if self.config.privacy.trust == SHARED:  # the federation says who must be in a sum, and who may tell
             members = self.members
-            values |= {"privacy.cohorts": 1, "privacy.threshold": members.threshold or None}
+            values |= {"privacy.cohorts": cohorts, "privacy.threshold": members.threshold or None}
             values |= {"privacy.colluders": members.colluders}
         return changed(self.config, values)
+
+    def _participants(self, count: int, cohorts: int) -> int:
+        """Of so many sites; where they are summed by cohorts, as many as make the same number of cohorts, or all."""
+        asked = min(self.config.participants, self.sites)
+        if self.cohorts == 1:
+            return min(asked, count)
+        return round(min(round(asked * self.cohorts / self.sites), cohorts) * count / cohorts)
+
+
+def dealt(sites: Sequence[str], cohorts: int) -> dict[str, int]:
+    """Sites dealt to cohorts by a hash of all their names, in whatever order they are; empty where all are one.
+
+    Nobody draws, so the server and `members.toml` agree, and everybody can deal them again.
+    """
+    if cohorts == 1:
+        return {}
+    together = "\n".join(sorted(sites))
+    shuffled = sorted(sites, key=lambda name: hashlib.sha256(f"cohorts\n{name}\n\n{together}".encode()).digest())
+    cohort = {name: 1 + place % cohorts for place, name in enumerate(shuffled)}
+    return {name: cohort[name] for name in sites}
 
 
 def masked_group(sites: int, threshold: int | None = None, colluders: int | None = None) -> tuple[int, int]:
@@ -143,8 +196,9 @@ def parse_federation(values: Mapping[str, Any], home: Path) -> RunSettings:
     seats = tuple(parse_section(SECTIONS, "site", seat) for seat in seats)
     federation = parse_section(SECTIONS, "federation", sections.pop("federation", {}))
     listen = parse_section(SECTIONS, "listen", sections.pop("listen", {}))
+    measure = parse_section(SECTIONS, "measure", sections.pop("measure", {}))
     _refuse_idle(sections)
-    settings = RunSettings(federation, parse(sections), seats, listen, home)
+    settings = RunSettings(federation, parse(sections), seats, listen, home, measure)
     _check(settings)
     return settings
 
@@ -169,6 +223,12 @@ def _check(settings: RunSettings) -> None:
         raise InputError(
             f"federation.sites must be at most the [[site]] tables, {len(names)}, got {federation.sites}; lower it."
         )
+    _check_threshold(settings)
+    if settings.config.evaluation.held_out is None and settings.measure != Measure():
+        raise InputError(
+            "[measure] has no effect without evaluation.held_out, the share of records that models are measured on; "
+            "set that, or leave [measure] out."
+        )
     members = settings.members  # refuses keys that are none, and a threshold that does not fit
     most = min(settings.sites, settings.config.participants)
     if federation.quorum > most:
@@ -184,6 +244,21 @@ def _check(settings: RunSettings) -> None:
         )
     if settings.config.privacy.trust == SHARED:
         check_shared(federation.aggregation, settings.config.privacy, members.threshold, members.colluders)
+
+
+def _check_threshold(settings: RunSettings) -> None:
+    """Refuse one that a cohort could never reach, whether the keys of all sites are known already or not."""
+    smallest = len(settings.seats) // settings.cohorts
+    for name, asked in (
+        ("federation.threshold", settings.federation.threshold),
+        ("privacy.threshold", settings.config.privacy.threshold),
+    ):
+        if asked is not None and asked > smallest:
+            cohort = "there are" if settings.cohorts == 1 else f"of the smallest of {settings.cohorts} cohorts"
+            raise InputError(
+                f"{name} must be at most the sites {cohort}, {smallest}, or nothing would ever be summed, got {asked}; "
+                "lower it, or leave it out."
+            )
 
 
 def _key(seat: Seat) -> PublicKey:

@@ -47,6 +47,14 @@ def add_key(federation: Path, name: str, public: Path) -> str:
     return key.fingerprint
 
 
+def write_members(federation: Path) -> Path:
+    """The federation's file for its sites, written anew: after threshold, colluders or cohorts have changed."""
+    settings = read_federation(federation)
+    path = settings.home / "members.toml"
+    _replace(path, members_text(settings.members))
+    return path
+
+
 def _replace(path: Path, text: str) -> None:
     """Write a file anew, whole or not at all, with the mode it had."""
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644

@@ -4,16 +4,19 @@ import ssl
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
+import numpy as np
 from cryptography import x509
 
 from fedspd import __version__
 from fedspd.data import read_schema, read_table
 from fedspd.data.describe.quality import quality
+from fedspd.data.holding.held_out import held_out_sizes
 from fedspd.deploy.flower import require_flower
 from fedspd.deploy.protocol.identity import read_identity, read_members
+from fedspd.deploy.site.computing.records import count_of
 from fedspd.deploy.site.settings import Server, Site, read_site
 from fedspd.deploy.site.spending import Session, Spending
 from fedspd.deploy.site.store import Store
@@ -59,8 +62,6 @@ def _versions(site: Site) -> str:
         opendp = version("opendp")
     except PackageNotFoundError:
         raise InputError('exact noise needs OpenDP, got none; pip install "fedspd[flower]".') from None
-    import numpy as np
-
     from fedspd.engine.release import Exact, release
     from fedspd.typing import Query
 
@@ -74,12 +75,18 @@ def _schema(site: Site) -> str:
 
 
 def _table(site: Site) -> str:
-    records = len(read_table(site.path("data"), read_schema(site.path("schema"))))
-    if site.budget is not None and records < site.policy.min_batch:
+    unit: Any = "record" if site.budget is None else site.budget.unit
+    records = count_of(unit, read_table(site.path("data"), read_schema(site.path("schema")), unit))
+    if unit == "client":
+        return "all rows are protected as one; runs on secure sums only, and nobody is told how many there are"
+    held = int(held_out_sizes(np.array([records]), site.policy.held_out or 0.0)[0])
+    if site.budget is not None and records - held < site.policy.min_batch:
         raise InputError(
-            f"expected at least policy.min_batch = {site.policy.min_batch} records, got {records}; no run would fit."
+            f"expected at least policy.min_batch = {site.policy.min_batch} {unit}s{' to train on' * bool(held)}, got "
+            f"{records - held}; no run would fit."
         )
-    return f"{records} records; every run tells the server this number"
+    kept = f"; {held} of them are held out of every run" if held else ""
+    return f"{records} {unit}s; every run tells the server this number{kept}"
 
 
 def _bounds(site: Site) -> str:
@@ -110,7 +117,8 @@ def _key(site: Site) -> str:
         )
     if not members.threshold:
         return f"{key.fingerprint}; no threshold in {site.place.members}, so masked runs are refused"
-    masked = f"masked runs sum at least {members.threshold} of {len(members)} sites, {members.colluders} may collude"
+    beside = members.cohorts.count(members.cohort(site.name))
+    masked = f"masked runs sum at least {members.threshold} of {beside} sites, {members.colluders} may collude"
     return f"{key.fingerprint}, as {site.place.members} has it; {masked}"
 
 

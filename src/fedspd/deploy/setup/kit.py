@@ -86,8 +86,12 @@ def members_text(members: Members) -> str:
             f"\nthreshold = {members.threshold}  # of masked runs: fewer sites are never summed\n"
             f"colluders = {members.colluders}  # so many sites may tell the server all they know, and no more\n"
         )
-    tables = (f'\n[[site]]\nname = "{name}"\nkey = "{key.line}"\n' for name, key in members.items())
-    return head + "".join(tables)
+    several = len(set(members.cohorts)) > 1
+    for name, key in members.items():
+        head += f'\n[[site]]\nname = "{name}"\nkey = "{key.line}"\n'
+        if several:
+            head += f"cohort = {members.cohort(name)}  # whose members are summed together, and with nobody else\n"
+    return head
 
 
 def template(file: str, /, **values: object) -> str:

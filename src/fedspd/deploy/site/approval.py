@@ -46,6 +46,12 @@ def question_of(terms: Terms, plan: Any) -> str:
             f"epsilon {plan.budgets[terms.place]:.4g} if no more of them tell what they know, and "
             f"{told_alone(plan)} whatever all others do"
         ]
+    if terms.bins:
+        by = f", by the levels of {terms.subgroup}" if terms.subgroup else ""
+        lines += [
+            f"{terms.held_out[terms.place]} of them are held out; counts of these by label and {terms.bins} score bins"
+            f"{by} are released once, with noise"
+        ]
     lines += [f"{section}.{key} = {value}" for section, keys in config.items() for key, value in keys.items()]
     return "\n".join([*lines, f"digest {digest_of(repr(config))}"])
 

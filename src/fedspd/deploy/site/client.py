@@ -2,33 +2,37 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from fedspd import __version__
-from fedspd.assemble import Agreed
-from fedspd.data import Schema, Table, read_schema
-from fedspd.deploy.masks.stages import Masking, check_members
+from fedspd.data import Schema, read_schema
+from fedspd.deploy.masks.stages import Masking
 from fedspd.deploy.protocol import messages
+from fedspd.deploy.protocol.agreement import agreed_on, agreement_of
 from fedspd.deploy.protocol.identity import read_identity
-from fedspd.deploy.protocol.terms import SECURE, Terms, agreement_of, digest_of, read_terms
-from fedspd.deploy.site.approval import awaited, require_name
-from fedspd.deploy.site.local import first_state, measure, moments_scale, play_round, round_scale
-from fedspd.deploy.site.memory import from_bytes, to_bytes
-from fedspd.deploy.site.parts import part_of_moments, part_of_round
-from fedspd.deploy.site.policy import Refusal, check_ask, check_terms
-from fedspd.deploy.site.records import Records
-from fedspd.deploy.site.rehearsal import rehearse
+from fedspd.deploy.protocol.terms import SECURE, read_terms
+from fedspd.deploy.site.approval import require_name
+from fedspd.deploy.site.computing.local import measure, moments_scale, play_round, round_scale
+from fedspd.deploy.site.computing.measuring import count, counts_scale
+from fedspd.deploy.site.computing.parts import part_of_counts, part_of_moments, part_of_round
+from fedspd.deploy.site.computing.records import Records
+from fedspd.deploy.site.computing.tables import Cut, Tables
+from fedspd.deploy.site.entering import enter_run, entered_under, held_by_server, standing
+from fedspd.deploy.site.memory import to_bytes
+from fedspd.deploy.site.policy import Refusal, check_ask, check_count, check_terms, counted
 from fedspd.deploy.site.settings import Site
 from fedspd.deploy.site.spending import MOMENTS, EnteredRun, Session, Spending
-from fedspd.deploy.site.store import Store, Stored, StoredRun, digest_of_ask
+from fedspd.deploy.site.store import Store, Stored, digest_of_ask, digest_of_count
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import Event
+from fedspd.results.counted import counted as told
+from fedspd.typing import EVALUATION
 
 HERE = Session()
 """Of a site that answers within this process."""
+WORDS = {MOMENTS: "moments", EVALUATION: "counts of held-out records"}
 Line = Callable[[str], None]
 """Where a site writes what happened: never a number that was computed from records."""
 
@@ -55,6 +59,7 @@ class Client:
         self.site, self.store, self.log = site, store, log
         self.records, self.session = records or Records(), session or HERE
         self.schema: Schema = read_schema(site.path("schema"))
+        self.tables = Tables(site.path("data"), self.schema, self.records)
         self.spending: Spending | None = None
 
     def answer(self, request: Any) -> Any:
@@ -75,6 +80,10 @@ class Client:
                 return self.measure(request)
             case messages.Ask():
                 return self.play(request)
+            case messages.Count():
+                return self.count(request)
+            case messages.CountMasked():
+                return self.count_masked(request)
             case messages.Close():
                 return self.close(request)
             case messages.AskMasked():
@@ -91,13 +100,10 @@ class Client:
             raise Refusal(
                 f"the site speaks version {messages.VERSION}, the server {request.version}; update both sides."
             )
-        said = messages.Present(self.site.name, len(self._table()), self.schema.digest, __version__, b"")
-        self.log(f"a server asked who is there: {said.records} records told")
-        return said._replace(
-            signature=read_identity(self.site.path("key")).sign(
-                "present", *messages.signed_presence(said, request.nonce)
-            )
-        )
+        said = messages.Present(self.site.name, self._count(request.unit), self.schema.digest, __version__, b"")
+        self.log(f"a server asked who is there: {told(said.records, request.unit)} told")
+        key = read_identity(self.site.path("key"))
+        return said._replace(signature=key.sign("present", *messages.signed_presence(said, request.nonce)))
 
     def enter(self, request: messages.Enter) -> messages.Entered | messages.Waiting:
         """Agree to a run's terms, or refuse them; nothing is spent."""
@@ -106,30 +112,15 @@ class Client:
             agreed = agreed_on(terms.text, self.schema)
         except InputError as error:  # of public numbers
             raise Refusal(str(error)) from None
-        check_terms(self.site, terms, agreed, self.schema, len(self._table()))
+        check_terms(self.site, terms, agreed, self.schema, self._count(terms.unit))
         known = self.store.run(terms.run)
         if known is None:
-            waiting = self._enter(EnteredRun(terms, agreed))
+            waiting = enter_run(self.site, self.store, self.spending, self.tables, self.log, EnteredRun(terms, agreed))
             if waiting is not None:
                 return messages.Waiting(waiting)
         elif known.terms != terms.text:
             raise Refusal(f"a run named {terms.run!r} was entered under other terms; name the run anew.")
         return messages.Entered(terms.digest, agreement_of(agreed), __version__)
-
-    def _enter(self, entered: EnteredRun) -> str | None:
-        """Enter a run, or say what it waits for."""
-        if entered.terms.aggregation == SECURE:
-            check_members(entered.terms, *self.site.signing)
-        if self.spending is not None:
-            self.spending.require_room(entered)
-        waiting = awaited(self.site, self.store, entered.terms, entered.agreed.plan)
-        if waiting is not None:
-            self.log(f"run {entered.terms.base_name}: waits for a person, `fedspd deploy approve` answers")
-            return waiting
-        rehearse(entered.terms, entered.agreed, self.schema)
-        self.store.enter(StoredRun(entered.run, entered.terms.text, self._fingerprint()))
-        self.log(f"run {entered.run}: entered under terms {entered.terms.digest}")
-        return None
 
     def measure(self, request: messages.Measure) -> messages.Measured:
         """Release the noised moments of the site's columns."""
@@ -144,16 +135,37 @@ class Client:
         group = entered.group
         if group is None or group.moments is None:
             raise Refusal("the terms of the run have no release of moments.")
+        scale, schema = moments_scale(*entered, self.schema), self.schema
+        return self._once(
+            entered, MOMENTS, (group.moments, MOMENTS), lambda cut: part_of_moments(*entered, schema, cut.trained),
+            lambda cut: sent(measure(*entered, schema, cut.trained, scale)),
+        )  # fmt: skip
+
+    def counted(
+        self, entered: EnteredRun, request: Any, sent: Callable[[np.ndarray], np.ndarray] = lambda counts: counts
+    ) -> Stored:
+        """The site's counts by a model that was checked: the stored ones, or new ones that are charged."""
+        scale, schema = counts_scale(*entered, self.schema), self.schema
+        return self._once(
+            entered, digest_of_count(request), (entered.counts, EVALUATION),
+            lambda cut: part_of_counts(*entered, schema, cut.apart, request),
+            lambda cut: sent(count(*entered, schema, cut.apart, request, scale)),
+        )  # fmt: skip
+
+    def _once(
+        self, entered: EnteredRun, request: str, paid: tuple[Any, str], part: Callable[[Cut], np.ndarray],
+        whole: Callable[[Cut], np.ndarray],
+    ) -> Stored:  # fmt: skip
+        """What a run plans one release of: a part of a sum, or the release that is stored, or a new one, charged."""
         if entered.terms.shares_noise:
-            return self._part(entered, 0, MOMENTS, partial(part_of_moments, entered.terms, entered.agreed, self.schema))
-        stored = self.store.repeated(entered.run, MOMENTS)
+            return self._part(entered, 0, request, paid, part)
+        stored = self.store.repeated(entered.run, request)
         if stored is None:
-            table, scale = self._frozen_table(entered), moments_scale(entered.terms, entered.agreed, self.schema)
-            number = self._charge(entered, group.moments, MOMENTS)
-            sums = sent(measure(entered.terms, entered.agreed, self.schema, table, scale))
-            stored = Stored(number, 0, MOMENTS, to_bytes(sums), b"")
+            cut = self._halves(entered)
+            number = self._charge(entered, *paid)
+            stored = Stored(number, 0, request, to_bytes(whole(cut)), b"")
             self._keep(entered, stored, None)
-            self.log(f"run {entered.run}: released moments, {self._paid(entered, number)}")
+            self.log(f"run {entered.run}: released {WORDS[paid[1]]}, {self._paid(entered, number)}")
         return stored
 
     def play(self, request: messages.Ask) -> messages.Reply:
@@ -178,7 +190,7 @@ class Client:
         return self._masking(request).answer(request, lambda sent: self.measured(entered, sent))
 
     def _masking(self, request: Any) -> Masking:
-        terms = self._terms(request.terms)
+        terms = self._entered(request.terms).terms
         if terms.aggregation != SECURE:
             raise Refusal("the run's uploads are not masked.")
         return Masking(self.store, terms, *self.site.signing)
@@ -201,11 +213,13 @@ class Client:
         if ask.round < last:
             raise Refusal(f"round {ask.round} is over: the site has answered round {last}.", final=False)
         if entered.terms.shares_noise:
-            make = partial(part_of_round, entered.terms, entered.agreed, self.records, ask)
-            return self._part(entered, ask.round, digest, make)
-        held, state = self._held(entered, ask), self._state(entered)
+            paid = entered.group.event, entered.terms.config.algorithm.name
+            return self._part(
+                entered, ask.round, digest, paid, lambda cut: part_of_round(*entered, self.records, ask, cut.trained)
+            )
+        held, state = held_by_server(self.store, entered, ask), standing(self.store, entered, self.schema)
         scale = round_scale(entered.terms, entered.agreed, ask, state)
-        table, group = self._frozen_table(entered), entered.group
+        table, group = self._halves(entered).trained, entered.group
         number = self._charge(entered, None if group is None else group.event, entered.terms.config.algorithm.name)
         played = play_round(entered.terms, entered.agreed, self.records, table, ask, state, scale)
         reply = np.asarray(played.replies)[0]
@@ -215,20 +229,36 @@ class Client:
         self.log(f"run {entered.run}, round {ask.round}: played, {self._paid(entered, number)}")
         return stored
 
-    def _part(self, entered: EnteredRun, round: int, request: str, make: Callable[[Table], np.ndarray]) -> Stored:
+    def count(self, request: messages.Count) -> messages.Counted:
+        """Release noised counts of the records that were held out."""
+        entered = self._entered(request.terms)
+        check_count(entered.terms, entered.agreed, self.schema, request)
+        stored = self.counted(entered, request)
+        return messages.Counted(request.terms, np.frombuffer(stored.upload, "<f8"), stored.number)
+
+    def count_masked(self, request: messages.CountMasked) -> messages.Masked | messages.Complaint:
+        """The same under masks, or a complaint about those who keep the site from it."""
+        entered = self._entered(request.terms)
+        check_count(entered.terms, entered.agreed, self.schema, request)
+        return self._masking(request).answer(request, lambda sent: self.counted(entered, request, sent))
+
+    def _part(
+        self, entered: EnteredRun, round: int, request: str, paid: tuple[Any, str], make: Callable[[Cut], np.ndarray]
+    ) -> Stored:
         """The site's part of a sum, paid for; nothing of what is in it is kept, for it is sent once, under masks."""
         if self.store.repeated(entered.run, request) is not None:
             raise Refusal("a part of a sum is made once, and nothing of it is kept.", final=False)
-        table, group, method = self._frozen_table(entered), entered.group, entered.terms.config.algorithm.name
-        number = self._charge(entered, *((group.event, method) if round else (group.moments, MOMENTS)))
-        numbers, kept = make(table), Stored(number, round, request, b"", b"")
+        cut = self._halves(entered)
+        number = self._charge(entered, *paid)
+        numbers, kept = make(cut), Stored(number, round, request, b"", b"")
         self._keep(entered, kept, None)
-        self.log(f"run {entered.run}, round {round}: a part of a sum, {self._paid(entered, number)}")
+        self.log(f"run {entered.run}, {paid[1]}, round {round}: a part of a sum, {self._paid(entered, number)}")
         return kept._replace(upload=numbers.astype("<u8").tobytes())
 
     def close(self, request: messages.Close) -> messages.Closed:
-        """What the run was charged here, and what that costs by itself."""
+        """What the run was charged here, and what that costs by itself; an attempt that was left open is over."""
         entered = self._entered(request.terms)
+        self.store.erase_secrets(entered.run)
         if self.spending is None:
             charges, epsilon = self.store.last(entered.run)[0], float("nan")
         else:
@@ -237,14 +267,7 @@ class Client:
         return messages.Closed(request.terms, charges, epsilon)
 
     def _entered(self, digest: str) -> EnteredRun:
-        terms = self._terms(digest)
-        return EnteredRun(terms, agreed_on(terms.text, self.schema))
-
-    def _terms(self, digest: str) -> Terms:
-        for run in self.store.runs():
-            if digest_of(run.terms) == digest:
-                return read_terms(run.terms)
-        raise Refusal("the site has not entered a run under these terms.")
+        return entered_under(self.store, digest, self.schema)
 
     def _charge(self, entered: EnteredRun, event: Event | None, mechanism: str) -> int:
         """Pay for a release; the number of the site's charges in the run, this one included."""
@@ -255,7 +278,7 @@ class Client:
 
     def _require_still_allowed(self, entered: EnteredRun) -> None:
         """What the owner changes in the site's file, or in the schema, holds from the next charge on."""
-        check_terms(self.site, entered.terms, entered.agreed, self.schema, len(self._table()))
+        check_terms(self.site, entered.terms, entered.agreed, self.schema, self._count(entered.terms.unit))
         require_name(self.site, entered.terms)
 
     def _keep(self, entered: EnteredRun, reply: Stored, state: bytes | None) -> None:
@@ -266,33 +289,12 @@ class Client:
     def _paid(self, entered: EnteredRun, number: int) -> str:
         return f"reply {number}" if self.spending is None else self.spending.words(entered, number)
 
-    def _held(self, entered: EnteredRun, ask: Any) -> np.ndarray:
-        """What the server holds of the site: the total of the reply it names."""
-        if ask.acknowledged == 0 or not entered.agreed.algorithm.keeps_replies:
-            return np.zeros_like(ask.weights)
-        stored = self.store.reply(entered.run, ask.acknowledged)
-        if stored is None or stored.round == 0:
-            raise Refusal(f"the server names reply {ask.acknowledged}, which was never made.")
-        return np.frombuffer(stored.total, "<f8").reshape(ask.weights.shape)
+    def _count(self, unit: str) -> int:
+        return counted(self.site, self.schema, self.records, unit)
 
-    def _state(self, entered: EnteredRun) -> Any:
-        first, stored = first_state(entered.terms, entered.agreed, self.schema), self.store.state(entered.run)
-        return first if stored is None else from_bytes(first, stored)
-
-    def _table(self) -> Table:
-        return self.records.table(self.site.path("data"), self.schema)
-
-    def _frozen_table(self, entered: EnteredRun) -> Table:
-        run = self.store.run(entered.run)
-        if run is None or run.records != self._fingerprint():
+    def _halves(self, entered: EnteredRun) -> Cut:
+        """What the run trains on and what it holds out; refused where that is not what it was when it was entered."""
+        run, ledger = self.store.run(entered.run), self.spending and self.spending.ledger
+        if run is None or run.records != self.tables.fingerprint(entered.terms, ledger):
             raise Refusal("the site's records have changed since the run was entered; start a new run.")
-        return self._table()
-
-    def _fingerprint(self) -> str:
-        return self.records.fingerprint(self.site.path("data"), self.schema)
-
-
-@lru_cache(maxsize=4)  # calibrating noise may take a second, and every message of a run needs it
-def agreed_on(terms: str, schema: Schema) -> Agreed[Any]:
-    """Method and plan of a run, derived once."""
-    return read_terms(terms).agreed(schema)
+        return self.tables.halves(entered.terms, ledger)

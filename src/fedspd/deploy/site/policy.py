@@ -4,11 +4,13 @@ from typing import Any
 
 import numpy as np
 
+from fedspd.algorithms.base import most_stretched
 from fedspd.assemble import Agreed
 from fedspd.data import Schema
-from fedspd.deploy.protocol.messages import Ask, AskMasked
+from fedspd.deploy.protocol.messages import COUNTS, Ask, AskMasked, Count, CountMasked
 from fedspd.deploy.protocol.terms import SECURE, Terms, columns_of
-from fedspd.deploy.site.settings import Site
+from fedspd.deploy.site.computing.records import Records, count_of
+from fedspd.deploy.site.settings import SITE_UNITS, Site
 from fedspd.errors import InputError
 from fedspd.privacy import ProvedPlan
 from fedspd.privacy.ledger import Budget
@@ -30,12 +32,28 @@ class Refusal(InputError):  # noqa: N818 (it is no error to refuse)
         self.final = final
 
 
+def counted(site: Site, schema: Schema, records: Records, unit: Any) -> int:
+    """How many records or persons the site has; another unit than the owner's is refused before anything is counted.
+
+    Where persons are protected, how many rows there are is nobody's business; a whole client counts as one.
+    """
+    if unit not in SITE_UNITS:
+        raise Refusal(f"what is protected must be one of {', '.join(SITE_UNITS)}, got something else; name one.")
+    if site.budget is not None and unit != site.budget.unit:
+        raise Refusal(f"the budget here is of every {site.budget.unit}, the run protects every {unit}.")
+    if unit == "person" and schema.person is None:
+        raise Refusal("the run protects persons, and the schema names no column that says whom a record is about.")
+    return count_of(unit, records.table(site.path("data"), schema, unit))
+
+
 def check_terms(site: Site, terms: Terms, agreed: Agreed[Any], schema: Schema, records: int) -> None:
     """Refuse terms that are not of this site's data or that its owner does not allow."""
     if terms.schema != schema.digest:
         raise Refusal(f"the site's schema is {schema.digest}, the run's is {terms.schema}; share one schema file.")
     if terms.sizes[terms.place] != records:
-        raise Refusal(f"the site holds {records} records, the run counts on {terms.sizes[terms.place]}; start it anew.")
+        raise Refusal(
+            f"the site holds {records} {terms.unit}s, the run counts on {terms.sizes[terms.place]}; start it anew."
+        )
     if site.budget is None:
         return
     if terms.draws is not None:
@@ -53,10 +71,28 @@ def check_terms(site: Site, terms: Terms, agreed: Agreed[Any], schema: Schema, r
         raise Refusal(f"gradients are clipped to {policy.clip_norm:g} here, not {other}.")
     if config.data.row_norm != policy.row_norm:
         raise Refusal(f"rows are shortened to {policy.row_norm:g} here, not to {config.data.row_norm:g}.")
-    batch = float(terms.sizes[terms.place] if terms.shares_noise else terms.batch(agreed)[0])
+    _check_held_out(policy.held_out, config.evaluation.held_out)
+    batch = _averaged(terms, agreed)
     if batch < policy.min_batch:
-        raise Refusal(f"a gradient is averaged over at least {policy.min_batch} records here, not over {batch:g}.")
+        raise Refusal(
+            f"a gradient is averaged over at least {policy.min_batch} {terms.unit}s here, not over {batch:g}."
+        )
     _check_plan(site, terms, agreed.plan)
+
+
+def _check_held_out(own: float | None, asked: float | None) -> None:
+    """Refuse another share than the owner's: what one run holds out, another one would train on."""
+    if own == asked:
+        return
+    here, there = (f"{share:g} of the records" if share is not None else "no record" for share in (own, asked))
+    raise Refusal(f"{here} is held out here to measure models on, the run holds out {there}; policy.held_out says it.")
+
+
+def _averaged(terms: Terms, agreed: Agreed[Any]) -> float:
+    """What a gradient is averaged over, at least: of whole clients, so many as are in every sum."""
+    if terms.unit == "client":
+        return float(terms.threshold)
+    return float(terms.drawn[terms.place] if terms.shares_noise else terms.batch(agreed)[0])
 
 
 def _check_plan(site: Site, terms: Terms, plan: ProvedPlan) -> None:
@@ -98,6 +134,28 @@ def check_ask(site: Site, terms: Terms, agreed: Agreed[Any], schema: Schema, ask
     """Refuse numbers that would void the proof: weights or scales out of range, of another shape, or not finite."""
     if isinstance(ask, AskMasked) != (terms.aggregation == SECURE):
         raise Refusal(f"the run's aggregation is {terms.aggregation!r}, the round asks for another one.")
+    check_model(terms, agreed, schema, ask)
+    most = most_stretched(agreed.algorithm)
+    if not 1 <= ask.stretch <= most:  # also false for what is not a number
+        raise Refusal(f"the run's uploads are stretched by 1 to {most:g}, got {ask.stretch:g}.")
+    if not 1 <= ask.round <= agreed.rounds:
+        raise Refusal(f"the run has rounds 1 to {agreed.rounds}, got {ask.round}.")
+
+
+def check_count(terms: Terms, agreed: Agreed[Any], schema: Schema, request: Count | CountMasked) -> None:
+    """Refuse to count where the terms do not, in another way than they say, or by a model that is none."""
+    if not terms.bins:
+        raise Refusal("the terms of the run hold no record out to measure a model on.")
+    masked = isinstance(request, CountMasked)
+    if masked != (terms.aggregation == SECURE):
+        raise Refusal(f"the run's aggregation is {terms.aggregation!r}, the measurement asks for another one.")
+    if masked and request.round != COUNTS:  # whose upload is masked once
+        raise Refusal(f"held-out records are counted in a masked round {COUNTS}, got round {request.round}.")
+    check_model(terms, agreed, schema, request)
+
+
+def check_model(terms: Terms, agreed: Agreed[Any], schema: Schema, ask: Ask | AskMasked | Count | CountMasked) -> None:
+    """Refuse weights and scales out of range, of another shape, or not finite."""
     matrix = columns_of(schema, terms.config), agreed.algorithm.objective.loss.outputs
     if ask.weights.dtype != np.float64 or ask.weights.shape != matrix:
         raise Refusal(f"weights must be a float64 matrix of shape {matrix}, got {ask.weights.dtype} of another shape.")
@@ -109,5 +167,3 @@ def check_ask(site: Site, terms: Terms, agreed: Agreed[Any], schema: Schema, ask
     floor = max(terms.config.data.deviation_floor, SMALLEST_DEVIATION)
     if not (np.abs(ask.mean) <= LARGEST_MEAN).all() or not ((ask.deviation >= floor) & (ask.deviation < np.inf)).all():
         raise Refusal(f"columns are scaled by means up to {LARGEST_MEAN:g} and deviations from {floor:g} only.")
-    if not 1 <= ask.round <= agreed.rounds:
-        raise Refusal(f"the run has rounds 1 to {agreed.rounds}, got {ask.round}.")

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from fedspd.deploy.protocol.messages import Refused
 from fedspd.deploy.protocol.text import plain
 from fedspd.deploy.site.client import HERE, Client
+from fedspd.deploy.site.computing.records import Records
 from fedspd.deploy.site.policy import Refusal
-from fedspd.deploy.site.records import Records
 from fedspd.deploy.site.settings import Site, read_site
 from fedspd.deploy.site.spending import Session
 from fedspd.deploy.site.store import Store

@@ -13,13 +13,14 @@ from flwr.app import Message
 from fedspd.deploy.health import Health
 from fedspd.deploy.protocol import wire
 from fedspd.deploy.protocol.identity import read_identity
-from fedspd.deploy.protocol.messages import REQUESTS, Refused
+from fedspd.deploy.protocol.messages import REQUESTS, Closed, Refused
 from fedspd.deploy.protocol.text import plain
 from fedspd.deploy.site.connection import Connection, Ended, Rejected, refusing
 from fedspd.deploy.site.respond import Response, log_of
 from fedspd.deploy.site.settings import read_site
 from fedspd.deploy.site.worker import Worker
 from fedspd.errors import InputError
+from fedspd.privacy.ledger import Ledger
 
 FOREIGN = "this site answers messages of fedspd only, and runs no code that a server sends."
 
@@ -51,7 +52,8 @@ def serve_site(path: Path, say: Callable[[str], None]) -> None:
         say(f"{site.name}: key {identity.public.fingerprint}, server {site.server.address}. End it with Ctrl-C.")
         try:
             while True:
-                _next(connection, worker, health, say, log.warning)
+                if _next(connection, worker, health, say, log.warning):
+                    copy_head(path, tell)
         except Ended:
             pass
         except KeyboardInterrupt:
@@ -60,12 +62,12 @@ def serve_site(path: Path, say: Callable[[str], None]) -> None:
 
 def _next(
     connection: Connection, worker: Worker, health: Health, say: Callable[[str], None], warn: Callable[[str], None]
-) -> None:
-    """Wait for a message and answer it; what the worker never sees is logged here."""
+) -> bool:
+    """Wait for a message and answer it; what the worker never sees is logged here. Whether that closed a run."""
     try:
         message = connection.receive()
         if message is None:
-            return
+            return False
         begin = time.monotonic()
         reply, response = answer_to(message, worker.answer)
         if response.content is None:
@@ -73,10 +75,24 @@ def _next(
         connection.reply(reply)
     except Rejected as error:
         say(f"{time.strftime('%H:%M:%S')} not delivered, the server did not take it: {error}")
-        return
+        return False
     seconds = time.monotonic() - begin
     health.handled(_outcome(response), seconds)
     say(f"{time.strftime('%H:%M:%S')} {response.line} ({seconds:.2f} s)")
+    return isinstance(response.content, Closed)
+
+
+def copy_head(path: Path, tell: Callable[[str], None]) -> None:
+    """After a run: the ledger's head to where the owner wants a copy. A copy that fails is told, and ends nothing."""
+    try:
+        site = read_site(path)
+        if site.budget is None or not site.second_place:
+            return
+        with Ledger(site.path("ledger")) as ledger:
+            site.second_place.send(ledger)
+        tell("the ledger's head was copied to its second place")
+    except InputError as error:
+        tell(str(error))
 
 
 def answer_to(message: Message, answer: Callable[[str, Any], Response]) -> tuple[Message, Response]:

@@ -11,10 +11,14 @@ from fedspd.algorithms import METHODS
 from fedspd.deploy.protocol.identity import Identity, Members, check_name, read_identity, read_members
 from fedspd.deploy.protocol.terms import deployed_methods
 from fedspd.errors import InputError
-from fedspd.privacy.ledger import Budget
+from fedspd.privacy.ledger import Budget, SecondPlace
 from fedspd.reading import parse_section, read_toml, setting
 
 PROVED = tuple(name for name in deployed_methods() if METHODS[name].guarantee == "proved")
+
+
+SITE_UNITS = ("record", "person", "client")
+"""What a site may protect; the last one is the whole site."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,10 @@ class Place:
     ledger: str = setting("ledger.db", "what the site's records have spent")
     store: str = setting("store.db", "replies and public state of every run")
     witness: str = setting("", "a second file that remembers the ledger's head, on another disk; empty: none")
+    head_file: str = setting("", "a file that the ledger's head is added to after every run; empty: none")
+    head_command: tuple[str, ...] = setting(
+        (), "a program and its arguments, which gets the ledger's head on its standard input after every run"
+    )
     log: str = setting("site.log", "what was asked, charged and refused")
     unprotected: bool = setting(
         False, "for tests with data that needs no protection: no budget, every method, draws that a server fixes"
@@ -64,7 +72,11 @@ class Allowance:
     epsilon_alone: float | None = setting(
         None, "the same if everybody else colludes, where sites share noise; absent: such runs are refused", above=0
     )
-    unit: str = setting("record", "what is protected; a person with several records has less", choices=("record",))
+    unit: str = setting(
+        "record",
+        "what is protected: a record, a person with all of its rows here, by the schema's column, or the whole client",
+        choices=SITE_UNITS,
+    )
     relation: str = setting("replace-one", "which tables are neighbors", choices=("replace-one", "zero-out"))
 
 
@@ -82,6 +94,12 @@ class Policy:
     ask: bool = setting(False, "a person confirms each run's terms once, by `fedspd deploy approve`")
     clip_norm: float = setting(0.5, "record gradients are clipped to this norm, and to no other", above=0)
     row_norm: float = setting(1.0, "records are shortened to this norm, and to no other", above=0)
+    held_out: float | None = setting(
+        None,
+        "share of the persons or records that every run holds out to measure its model on, and no other share; absent: "
+        "none is held out",
+        above=0, below=1,
+    )  # fmt: skip
     min_batch: int = setting(100, "fewest records that a gradient is averaged over", at_least=1)
     most_rounds: int = setting(100, "most rounds of one run that the site takes part in", at_least=1)
     largest_weight: float = setting(1000.0, "largest weight a server may send: beyond it rounding would show", above=0)
@@ -112,7 +130,7 @@ class Site:
         if self.allowance is None:
             return None
         own = self.allowance
-        return Budget(own.epsilon, own.delta, own.relation, own.epsilon_alone)  # pyright: ignore[reportArgumentType]
+        return Budget(own.epsilon, own.delta, own.relation, own.epsilon_alone, own.unit)  # pyright: ignore
 
     def path(self, name: str) -> Path:
         """One of the site's files, by its key in [site]."""
@@ -128,6 +146,12 @@ class Site:
     def witness(self) -> Path | None:
         """Where the ledger's head is remembered a second time."""
         return (self.folder / self.place.witness).resolve() if self.place.witness else None
+
+    @property
+    def second_place(self) -> SecondPlace:
+        """Where the ledger's head is copied to after every run."""
+        file = (self.folder / self.place.head_file).resolve() if self.place.head_file else None
+        return SecondPlace(file, self.place.head_command)
 
 
 def _check_paths(place: Place) -> None:

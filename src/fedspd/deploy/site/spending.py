@@ -24,7 +24,7 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 
 from fedspd.assemble import Agreed
-from fedspd.deploy.protocol.messages import Masked, Measured, Reply
+from fedspd.deploy.protocol.messages import Counted, Masked, Measured, Reply
 from fedspd.deploy.protocol.terms import Terms, base_name
 from fedspd.deploy.site.policy import Refusal
 from fedspd.deploy.site.settings import Site
@@ -35,9 +35,10 @@ from fedspd.privacy.ledger import Charged, Ledger, agree, mark_of, read_mark, re
 from fedspd.privacy.ledger.accounts import require_same
 from fedspd.privacy.ledger.mark import from_text, to_text
 from fedspd.privacy.ledger.terms import by_own_noise, room
+from fedspd.typing import EVALUATION
 
 MOMENTS = "moments"
-PAID = (Reply, Measured, Masked)
+PAID = (Reply, Measured, Counted, Masked)
 SPENT = "the site's budget is spent."
 RESERVED = (
     "what is left of the site's delta is reserved for the plan of its first run; runs with that plan's releases fit."
@@ -73,6 +74,11 @@ class EnteredRun(NamedTuple):
         """The site's noise and events; None where nothing is proved."""
         plan = self.agreed.plan
         return plan.groups[plan.group[self.terms.place]] if plan.guarantee == "proved" else None
+
+    @property
+    def counts(self) -> Any:
+        """What the run's one release of counts is charged; None where nothing is proved."""
+        return None if self.group is None else self.group.evaluation
 
     @property
     def planned(self) -> list[tuple[Event, int]]:
@@ -111,12 +117,7 @@ class Spending:
     def require_room(self, entered: EnteredRun) -> None:
         """Refuse a run that the budget has no release left for; the account is opened by the first charge only."""
         group, name = entered.group, self.site.name
-        for charged in self.ledger.charges():
-            if base_name(charged.run) == entered.terms.base_name:
-                raise Refusal(
-                    f"a run named {charged.run!r} was charged here before: the store no longer knows it, or this is "
-                    "another proposal of it; name the run anew."
-                )
+        self._require_new(entered)
         first = group.moments or group.event
         if name in self.ledger.accounts:
             left = self.ledger.room(name, first)
@@ -131,18 +132,35 @@ class Spending:
         if event is None:
             raise Refusal("the run's release has no event that a budget could be charged; this site has a budget.")
         before = self.charged(entered)
+        if not before:  # several proposals may have been entered side by side
+            self._require_new(entered)
         number = self._left_over(entered, event, mechanism)
         if number is not None:
             self.log(f"run {entered.run}: charge {number} is used again, its reply never left")
             return number
         played = sum(charged.times for charged in before if charged.mechanism == mechanism)
-        if mechanism != MOMENTS and played >= entered.agreed.plan.most_participations[entered.terms.place]:
+        if mechanism == EVALUATION and played:
+            raise Refusal(
+                "the run plans one measurement, which was charged here; another model, or the same once more, needs a "
+                "new run."
+            )
+        most = entered.agreed.plan.most_participations[entered.terms.place]
+        if mechanism not in (MOMENTS, EVALUATION) and played >= most:
             raise Refusal("the site has played all rounds of the run that were planned for it.")
         number = 1 + sum(charged.times for charged in before)
         self._write(entered, number, event, mechanism)
         self.store.intend(Intent(entered.run, number, mechanism, self.ledger.head.hash, self.session.token))
         self.store.settle()
         return number
+
+    def _require_new(self, entered: EnteredRun) -> None:
+        """Refuse a run that was charged by another proposal: what a person confirmed, and a policy allows, is one."""
+        for charged in self.ledger.charges():
+            if base_name(charged.run) == entered.terms.base_name:
+                raise Refusal(
+                    f"a run named {charged.run!r} was charged here before: the store no longer knows it, or this is "
+                    "another proposal of it; name the run anew."
+                )
 
     def kept(self) -> None:
         """The reply of the last charge is in the store: remember the ledger in the same transaction."""

@@ -251,8 +251,15 @@ class Store:
         return self._connection.execute(query, (run, round)).fetchone()[0]
 
 
+def digest_of_count(request: Any) -> str:
+    """A short name of the model that held-out records are counted by."""
+    arrays = (request.weights, request.mean, request.deviation)
+    content = b"".join(np.ascontiguousarray(array, "<f8").tobytes() for array in arrays)
+    return hashlib.blake2b(f"count {request.terms}".encode() + content, digest_size=16).hexdigest()
+
+
 def digest_of_ask(ask: Any) -> str:
     """A short name of what a round is asked with; each attempt at a masked round is asked for by itself."""
     arrays = (np.ascontiguousarray(array, "<f8").tobytes() for array in (ask.weights, ask.mean, ask.deviation))
-    head = f"{ask.terms} {ask.round} {ask.acknowledged} {getattr(ask, 'attempt', '')}".encode()
+    head = f"{ask.terms} {ask.round} {ask.acknowledged} {ask.stretch!r} {getattr(ask, 'attempt', '')}".encode()
     return hashlib.blake2b(head + b"".join(arrays), digest_size=16).hexdigest()

@@ -117,7 +117,7 @@ def _work(pipe: Connection, path: Path, memory_mb: int) -> None:
     """Answer until the other end of the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    from fedspd.deploy.site.records import Records
+    from fedspd.deploy.site.computing.records import Records
 
     os.umask(0o077)
     logging.raiseExceptions = False  # a log that cannot be written hides nothing: lines are told to the starter too

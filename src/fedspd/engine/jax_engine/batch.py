@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -10,24 +10,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedspd.algorithms import PrimalDual
 from fedspd.algorithms.base import OnGraph
 from fedspd.data import Shards
-from fedspd.engine.diagnostics import Lagrangian, shares
-from fedspd.engine.jax_engine.inputs import ProgramKey, RunInputs, make_inputs, program_key
-from fedspd.engine.jax_engine.program import RoundOutputs, run_and_measure
+from fedspd.engine.jax_engine.chunks import Keeping, Program, follow, play_in_chunks, trace_of
+from fedspd.engine.jax_engine.hosts import of_the_first
+from fedspd.engine.jax_engine.inputs import ProgramKey, RunInputs, drawn_on_host, make_inputs, program_key
+from fedspd.engine.jax_engine.program import RoundOutputs, counts_of, first_tables_of, rounds_of, run_and_measure
 from fedspd.engine.jax_engine.session import session
-from fedspd.engine.jax_engine.sharded import run_sharded
+from fedspd.engine.jax_engine.sharded import over_devices
+from fedspd.engine.keeping import Standing
+from fedspd.engine.measuring.diagnostics import Lagrangian, shares
+from fedspd.engine.measuring.outcome import Trace, outcome_of, require_rounds
 from fedspd.engine.numpy_engine import GivenDraws
-from fedspd.engine.outcome import Trace, outcome_of, require_rounds
 from fedspd.engine.parallel import ParallelMap, cores
-from fedspd.engine.participation import RoundPlan, plan_rounds
+from fedspd.engine.participation import Course, plan_course
 from fedspd.engine.simulation import Outcome, Simulation, check_claims
 from fedspd.engine.spending import Gate, Spending
 from fedspd.errors import InputError
 
 MEMORY = 1 << 30  # bytes of states, batches and scores side by side on a CPU
 DEVICE_MEMORY = 16 << 30  # on other devices
+WHOLE = Keeping()  # all rounds in one program
 
 
 class PaidRun(NamedTuple):
@@ -36,7 +39,8 @@ class PaidRun(NamedTuple):
     number: int
     simulation: Simulation
     spending: Spending
-    played: list[RoundPlan]
+    course: Course
+    drawn: GivenDraws | None  # None: the device draws
 
 
 def simulate_batch(
@@ -44,6 +48,7 @@ def simulate_batch(
     gate: Gate | None = None,
     kind: Any = np.float32,
     drawn: GivenDraws | None = None,
+    keeping: Keeping = WHOLE,
 ) -> Iterator[tuple[int, Outcome]]:
     """Outcomes with the numbers of their simulations, group by group.
 
@@ -52,24 +57,29 @@ def simulate_batch(
         gate: a ledger; every round of every simulation is charged before the first is played.
         kind: type of numbers on the clients; the server's are float64, and clients' too where a method is exact.
         drawn: draws handed in, in place of the device's own.
+        keeping: how a single simulation is kept between chunks of its rounds.
     """
     groups: dict[ProgramKey, list[PaidRun]] = {}
     for number, simulation in enumerate(simulations):
         check_claims(simulation.algorithm, simulation.plan, prod(simulation.matrix))
         _check_devices(simulation)
-        shape = program_key(simulation, np.float64 if simulation.algorithm.exact else kind, drawn is not None)
+        hand = drawn or drawn_on_host(simulation)
+        shape = program_key(simulation, np.float64 if simulation.algorithm.exact else kind, hand is not None)
         spending = Spending(simulation.plan, simulation.shards.clients, gate, simulation.spent_every_round)
-        ready = PaidRun(number, simulation, spending, list(plan_rounds(simulation, spending)))
-        require_rounds(ready.played)
+        ready = PaidRun(number, simulation, spending, plan_course(simulation, spending), hand)
+        require_rounds(ready.course)
         groups.setdefault(shape, []).append(ready)
     with cores() as each:
         for shape, group in groups.items():
             if jax.device_count() > 1 and len(group) == 1:
-                yield _run_over_devices(shape, group[0], drawn, each)
+                yield _run_over_devices(shape, group[0], each, keeping)
+                continue
+            if keeping.length < shape.rounds:
+                yield _run_in_chunks(shape, group[0], each, keeping)
                 continue
             size = _abreast(shape, len(group))
             for begin in range(0, len(group), size):
-                yield from _run(shape, group[begin : begin + size], size, drawn, each)
+                yield from _run(shape, group[begin : begin + size], size, each)
 
 
 def _check_devices(simulation: Simulation) -> None:
@@ -86,21 +96,19 @@ def _check_devices(simulation: Simulation) -> None:
 def _abreast(shape: ProgramKey, count: int) -> int:
     """How many of so many lanes go into one call: as many as fit into memory, and every call about as many."""
     columns, outputs = shape.matrix
-    drawn = shape.places * shape.steps * shape.batch
+    drawn = shape.places * (shape.steps * shape.batch + shape.away)
     numbers = 6 * shape.clients * columns * outputs + 2 * drawn * columns + shape.rounds * (shape.tested + 2 * drawn)
     fit = max(1, (MEMORY if jax.default_backend() == "cpu" else DEVICE_MEMORY) // (4 * numbers))
     return -(-count // -(-count // fit))
 
 
-def _run(
-    shape: ProgramKey, group: list[PaidRun], size: int, drawn: GivenDraws | None, each: ParallelMap
-) -> Iterator[tuple[int, Outcome]]:
+def _run(shape: ProgramKey, group: list[PaidRun], size: int, each: ParallelMap) -> Iterator[tuple[int, Outcome]]:
     simulations = [ready.simulation for ready in group]
     with session():
         records, bases = _tables(simulations, shape.kind)
         tests, numbers = _test_tables(simulations, shape.kind)
         lanes = [
-            make_inputs(ready.simulation, ready.played, shape, base, test, drawn)
+            make_inputs(ready.simulation, ready.course, shape, base, test, ready.drawn)
             for ready, base, test in zip(group, bases, numbers, strict=True)
         ]
         found, counts = _played(shape, lanes, size, (*records, *tests), each)
@@ -109,13 +117,32 @@ def _run(
         yield ready.number, _outcome(ready, one, lanes[place], None if counts is None else counts[place], each)
 
 
-def _run_over_devices(
-    shape: ProgramKey, ready: PaidRun, drawn: GivenDraws | None, each: ParallelMap
-) -> tuple[int, Outcome]:
-    lane = make_inputs(ready.simulation, ready.played, shape, 0, 0, drawn)
+def _run_over_devices(shape: ProgramKey, ready: PaidRun, each: ParallelMap, keeping: Keeping) -> tuple[int, Outcome]:
+    lane = make_inputs(ready.simulation, ready.course, shape, 0, 0, ready.drawn)
+    standing = _standing(ready.simulation, each)
     with session():
-        spread, left = run_sharded(shape, lane, ready.simulation.shards)
-    return ready.number, _outcome(ready, left, spread, None, each)
+        keeping = keeping._replace(length=of_the_first(min(keeping.length, shape.rounds)))
+        spread, program = over_devices(shape, lane, ready.simulation.shards, keeping.length)
+        play_in_chunks(program, spread, len(ready.course.turns), standing, keeping)
+    return ready.number, _concluded(ready, standing, None, each)
+
+
+def _run_in_chunks(shape: ProgramKey, ready: PaidRun, each: ParallelMap, keeping: Keeping) -> tuple[int, Outcome]:
+    standing, part = _standing(ready.simulation, each), shape._replace(rounds=keeping.length)
+    with session():
+        records, _ = _tables([ready.simulation], shape.kind)
+        tests, (test,) = _test_tables([ready.simulation], shape.kind)
+        lane = make_inputs(ready.simulation, ready.course, shape, 0, test, ready.drawn)
+        program = Program(
+            shape.clients,
+            partial(first_tables_of, part),
+            lambda piece, tables: rounds_of(part, piece, tables, *records),
+            partial(jax.tree.map, jnp.array),
+        )
+        play_in_chunks(program, lane, len(ready.course.turns), standing, keeping)
+        models = np.array(standing.models)[None]
+        counts = counts_of(shape, jax.tree.map(lambda array: array[None], lane), models, *tests)
+    return ready.number, _concluded(ready, standing, None if counts is None else np.asarray(counts[0]), each)
 
 
 def _played(
@@ -166,29 +193,34 @@ def _test_tables(simulations: list[Simulation], kind: str) -> tuple[tuple[Any, A
 def _outcome(
     ready: PaidRun, left: RoundOutputs, lane: RunInputs, counts: np.ndarray | None, each: ParallelMap
 ) -> Outcome:
-    simulation, played, rounds = ready.simulation, ready.played, len(ready.played)
-    models = left.models[:rounds]
-    present = lane.turns.present[:rounds]
-    scales = (lane.turns.scale[:rounds] * present).sum(axis=1) / np.maximum(present.sum(axis=1), 1)
-    steps = np.broadcast_to(left.inverse_step, (len(left.models),))[:rounds]
-    trace = Trace(
-        models, np.asarray(steps, float), scales.astype(float), np.asarray(left.clipped_share[:rounds], float)
-    )
-    lagrangian = _follow(simulation, lane, left.points, models, each) if simulation.lagrangian else None
+    trace = trace_of(lane, left, len(ready.course.turns))
+    lagrangian = _lagrangian(ready.simulation, each)
+    if lagrangian is not None:
+        follow(lagrangian, lane, left.points, trace.models)
+    return _with_accuracy(ready, trace, lagrangian, counts, each)
+
+
+def _concluded(ready: PaidRun, standing: Standing, counts: np.ndarray | None, each: ParallelMap) -> Outcome:
+    trace = Trace(np.array(standing.models), *np.array(standing.rows).reshape(-1, 3).T)
+    return _with_accuracy(ready, trace, standing.lagrangian, counts, each)
+
+
+def _with_accuracy(
+    ready: PaidRun, trace: Trace, lagrangian: Lagrangian | None, counts: np.ndarray | None, each: ParallelMap
+) -> Outcome:
+    simulation = ready.simulation
     tested = 0 if simulation.test is None else len(simulation.test)
-    accuracy = None if counts is None else shares(counts[:rounds], models, tested)
-    return outcome_of(simulation, ready.spending, played, trace, lagrangian, each, accuracy)
+    accuracy = None if counts is None else shares(counts[: len(trace.models)], trace.models, tested)
+    return outcome_of(simulation, ready.spending, ready.course, trace, lagrangian, each, accuracy)
 
 
-def _follow(
-    simulation: Simulation, lane: RunInputs, points: PrimalDual, models: np.ndarray, each: ParallelMap
-) -> Lagrangian:
+def _standing(simulation: Simulation, each: ParallelMap) -> Standing:
+    return Standing(None, None, None, _lagrangian(simulation, each))
+
+
+def _lagrangian(simulation: Simulation, each: ParallelMap) -> Lagrangian | None:
+    if not simulation.lagrangian:
+        return None
     algorithm, shape = simulation.algorithm, (simulation.shards.clients, *simulation.matrix)
-    lagrangian = Lagrangian(
-        algorithm.objective, simulation.shards, algorithm.penalty, each, np.zeros(shape), np.zeros(shape)
-    )
-    for number, model in enumerate(models):
-        present = lane.turns.present[number]
-        weights, dual = (np.asarray(part[number, present], float) for part in points)
-        lagrangian.update(lane.turns.client[number, present], PrimalDual(weights, dual), model, number + 1)
-    return lagrangian
+    zero = np.zeros(shape), np.zeros(shape)
+    return Lagrangian(algorithm.objective, simulation.shards, algorithm.penalty, each, *zero)

@@ -41,7 +41,7 @@ def take_apart(algorithm: Any) -> Parts:
         if isinstance(value, float):
             numbers.append(value)
             return NUMBER
-        if isinstance(value, Schedule) and callable(value.inverse_step):  # not a method with a number of that name
+        if callable(getattr(value, "inverse_step", None)):  # a schedule; a method may have a number of that name
             schedules.append(value)
             return SCHEDULE
         if is_dataclass(value):

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedspd.engine.diagnostics import right
 from fedspd.engine.draws import NOBODY
 from fedspd.engine.jax_engine import draws
 from fedspd.engine.jax_engine.inputs import ProgramKey, RoundArrays, RunInputs
 from fedspd.engine.jax_engine.numbers import put_together
+from fedspd.engine.measuring.diagnostics import right
 from fedspd.engine.release import Drawn, release
 from fedspd.engine.round import play, play_free
 from fedspd.typing import Argmin, Batches, Query, Release
@@ -44,17 +44,32 @@ def all_rounds(
         labels: of the records.
         collect: puts the participants of all devices into one stack, where there are several.
     """
+    return some_rounds(shape, lane, first_tables(shape, lane), features, labels, collect)[1]
+
+
+def first_tables(shape: ProgramKey, lane: RunInputs) -> Any:
+    """The server's state, the clients' and their last replies, before the first round."""
+    start = put_together(shape.form, lane.numbers, lane.turns.inverse_steps[0]).start(
+        jnp.zeros((shape.clients, *shape.matrix), shape.kind)
+    )
+    return (jax.tree.map(lambda array: array.astype(jnp.float64), start[0]), *start[1:])
+
+
+def some_rounds(
+    shape: ProgramKey,
+    lane: RunInputs,
+    tables: Any,
+    features: Any,
+    labels: Any,
+    collect: Callable[[Any], Any] = lambda x: x,
+) -> tuple[Any, RoundOutputs]:
+    """The rounds of a lane from where the tables stand, and where they stand then; arguments as of `all_rounds`."""
     turns = lane.turns
     if turns.records is None and shape.drawing != "whole shard":
         turns = turns._replace(records=_ahead(shape, lane.seed, turns, _records))
     if turns.noise is None and shape.rounds * shape.places * prod(shape.noise) <= AHEAD:
         turns = turns._replace(noise=_ahead(shape, lane.seed, turns, _noise))
-    start = put_together(shape.form, lane.numbers, turns.inverse_steps[0]).start(
-        jnp.zeros((shape.clients, *shape.matrix), shape.kind)
-    )
-    server = jax.tree.map(lambda array: array.astype(jnp.float64), start[0])
-    step = partial(_round, shape, lane, features, labels, collect)
-    return jax.lax.scan(step, (server, *start[1:]), turns)[1]
+    return jax.lax.scan(partial(_round, shape, lane, features, labels, collect), tables, turns)
 
 
 def _round(
@@ -136,11 +151,14 @@ def _batches(shape: ProgramKey, turn: RoundArrays, keys: Any, features: Any, lab
     records = turn.records
     if records is None:
         records = jax.vmap(lambda key, size: draws.whole_shard(key, size, shape.width, shape.steps))(keys, turn.size)
+    if shape.away:
+        rows = jax.vmap(partial(jnp.repeat, total_repeat_length=shape.width))(turn.came, turn.held)
+        records = jax.vmap(lambda own, here: jnp.where(here[own], own, NOBODY))(records, rows)
     rows = turn.begin[:, None, None] + records
     found = features[rows]
-    if shape.drawing in ("whole shard", "handed in"):
+    if shape.drawing in ("whole shard", "handed in", "persons handed in"):
         found = jnp.where((records == NOBODY)[..., None], 0, found)
-    return Batches(found, labels[rows], turn.divisor)
+    return Batches(found, labels[rows], turn.divisor, turn.shares)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -158,13 +176,23 @@ def run_and_measure(
     else:
         abreast = min(count, ABREAST) if on_cpu else count
         left = jax.lax.map(lambda lane: all_rounds(shape, lane, features, labels), lanes, batch_size=abreast)
+    return left, measured(shape, lanes, left.models, test_features, test_labels)
+
+
+def measured(shape: ProgramKey, lanes: RunInputs, models: Any, test_features: Any, test_labels: Any) -> Any:
+    """How many test records the models of stacked lanes predict; None where these have no classes."""
     if not shape.counted:
-        return left, None
+        return None
     loss = put_together(shape.form, lanes.numbers[0], lanes.turns.inverse_steps[0, 0]).objective.loss
 
-    def measured(lane: Any) -> Any:
+    def one(lane: Any) -> Any:
         models, test = lane
         return right(loss, test_features[test], test_labels[test], models)
 
-    lanes_measured = (left.models.astype(shape.kind), lanes.test)
-    return left, jax.lax.map(measured, lanes_measured, batch_size=1 if on_cpu else MEASURED)
+    abreast = 1 if jax.default_backend() == "cpu" else MEASURED
+    return jax.lax.map(one, (models.astype(shape.kind), lanes.test), batch_size=abreast)
+
+
+first_tables_of = jax.jit(first_tables, static_argnums=0)
+rounds_of = jax.jit(some_rounds, static_argnums=0, donate_argnums=2)
+counts_of = jax.jit(measured, static_argnums=0)

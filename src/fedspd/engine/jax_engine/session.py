@@ -7,7 +7,8 @@ from importlib.util import find_spec
 
 from fedspd.errors import InputError
 from fedspd.problem.margins import LOOPS
-from fedspd.results import cache_folder, own_folder
+from fedspd.results import own_folder
+from fedspd.results.cache import NO_PLACE
 
 
 def installed() -> bool:
@@ -40,10 +41,9 @@ def _keep_programs() -> None:
     import jax
 
     if jax.config.jax_compilation_cache_dir is None:  # pyright: ignore[reportAttributeAccessIssue]
-        with suppress(OSError):  # JAX does without a folder that cannot be written
-            own_folder("programs")
-        jax.config.update("jax_compilation_cache_dir", str(cache_folder("programs")))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+        with suppress(*NO_PLACE):  # JAX does without
+            jax.config.update("jax_compilation_cache_dir", str(own_folder("programs")))
+            jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 def join(coordinator: str, processes: int, process: int) -> None:

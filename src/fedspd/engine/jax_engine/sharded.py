@@ -14,37 +14,49 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fedspd.data import Shards
+from fedspd.engine.jax_engine.chunks import Program
 from fedspd.engine.jax_engine.inputs import ProgramKey, RoundArrays, RunInputs
-from fedspd.engine.jax_engine.program import RoundOutputs, all_rounds
+from fedspd.engine.jax_engine.program import first_tables, some_rounds
 
 AXIS = "clients"
 PER_ROUND = ("round", "inverse_steps", "free")  # the same on all devices
 EVERYWHERE, BY_PLACE, BY_ROW = PartitionSpec(), PartitionSpec(None, AXIS), PartitionSpec(AXIS)
+TABLES = (EVERYWHERE, BY_ROW, BY_ROW)  # of the server, of clients and of their replies
 
 
-def run_sharded(shape: ProgramKey, lane: RunInputs, shards: Shards) -> tuple[RunInputs, RoundOutputs]:
-    """The lane as it was dealt out to all devices there are, and what its rounds left behind."""
+def over_devices(shape: ProgramKey, lane: RunInputs, shards: Shards, length: int) -> tuple[RunInputs, Program]:
+    """The lane as it is dealt out to all devices there are, and so many of its rounds as a program."""
     mesh = Mesh(np.array(jax.devices()), (AXIS,))
-    devices = mesh.size
-    block = -(-shards.clients // devices)
-    spread = _spread(lane.turns, shards, block, devices)
-    places = spread.client.shape[1] // devices
-    local = shape._replace(clients=block, places=places)
+    block = -(-shards.clients // mesh.size)
+    spread = _spread(lane.turns, shards, block, mesh.size)
+    local = shape._replace(clients=block, places=spread.client.shape[1] // mesh.size, rounds=length)
     specs = RoundArrays(*(EVERYWHERE if name in PER_ROUND else BY_PLACE for name in RoundArrays._fields))
     specs = RoundArrays(*(None if value is None else spec for value, spec in zip(spread, specs, strict=True)))
-    program = jax.jit(
-        jax.shard_map(
-            partial(all_rounds, local, collect=partial(jax.lax.all_gather, axis_name=AXIS, tiled=True)),
-            mesh=mesh,
-            in_specs=(RunInputs(EVERYWHERE, EVERYWHERE, EVERYWHERE, specs), BY_ROW, BY_ROW),
-            out_specs=EVERYWHERE,
-            check_vma=False,  # the compiler cannot see that what was gathered by all is the same on all
-        )
+    inputs = RunInputs(EVERYWHERE, EVERYWHERE, EVERYWHERE, specs)
+    over = partial(jax.shard_map, mesh=mesh, check_vma=False)  # the compiler cannot see that all have gathered the same
+    collect = partial(jax.lax.all_gather, axis_name=AXIS, tiled=True)
+    begin = jax.jit(over(partial(first_tables, local), in_specs=(inputs,), out_specs=TABLES))
+    play = jax.jit(
+        over(
+            partial(some_rounds, local, collect=collect),
+            in_specs=(inputs, TABLES, BY_ROW, BY_ROW),
+            out_specs=(TABLES, EVERYWHERE),
+        ),
+        donate_argnums=1,
     )
-    turns = jax.tree.map(lambda array, spec: _placed(array, mesh, spec), spread, specs)
-    inputs = lane._replace(turns=turns)
-    left = program(inputs, *_tables(shards, shape.kind, mesh, block))
-    return lane._replace(turns=spread), jax.tree.map(np.asarray, left)
+    records = _tables(shards, shape.kind, mesh, block)
+
+    def dealt(piece: RunInputs) -> RunInputs:
+        return piece._replace(turns=jax.tree.map(lambda array, spec: _placed(array, mesh, spec), piece.turns, specs))
+
+    def place(tables: Any) -> Any:
+        parts = zip(tables, TABLES, strict=True)
+        return tuple(jax.tree.map(lambda array, spec=spec: _placed(array, mesh, spec), part) for part, spec in parts)
+
+    program = Program(
+        block, lambda piece: begin(dealt(piece)), lambda piece, tables: play(dealt(piece), tables, *records), place
+    )
+    return lane._replace(turns=spread), program
 
 
 def _spread(turns: RoundArrays, shards: Shards, block: int, devices: int) -> RoundArrays:

@@ -13,11 +13,8 @@ import math
 from collections.abc import Mapping
 
 from fedspd.privacy.accounting.closed_form.pure import total_epsilon
-from fedspd.privacy.accounting.distributions.compose import least_point
-from fedspd.privacy.accounting.distributions.pld import PairOrder, oversized_batches, pairs_of
 from fedspd.privacy.accounting.events import Event
 from fedspd.privacy.accounting.history import History, counted, require_delta, require_epsilon
-from fedspd.privacy.accounting.renyi import pair_log_moment
 
 # The part of delta kept for oversized batches, fixed in advance like the order.
 _RESERVE = 1e-3
@@ -38,6 +35,8 @@ def fits_adaptively(history: History, epsilon: float, delta: float) -> bool:
     require_delta(delta)
     if total_epsilon(counts) <= epsilon:
         return True
+    from fedspd.privacy.accounting.distributions.pld import oversized_batches  # plain Gaussian plans do without
+
     if (1.0 + math.exp(min(epsilon, 700.0))) * oversized_batches(counts) > _RESERVE * delta:
         return False
     kept = (1.0 - _RESERVE) * delta
@@ -53,6 +52,7 @@ def _allowance(tilt: float, epsilon: float, delta: float) -> float:
 
 def _best_tilt(epsilon: float, delta: float) -> float:
     """The order minus one that leaves most room for Gaussian releases, whose moments are t (t + 1) / 2z^2."""
+    from fedspd.privacy.accounting.distributions.compose import least_point
 
     def room(log_tilt: float) -> float:
         tilt = math.exp(log_tilt)
@@ -62,6 +62,9 @@ def _best_tilt(epsilon: float, delta: float) -> float:
 
 
 def _largest_log_moment(counts: Mapping[Event, int], tilt: float) -> float:
+    from fedspd.privacy.accounting.distributions.pld import PairOrder, pairs_of
+    from fedspd.privacy.accounting.renyi import pair_log_moment
+
     orders: tuple[PairOrder, ...] = ("removal", "addition")
     return max(
         math.fsum(times * pair_log_moment(pair, tilt) for pair, times in pairs_of(counts, order).items())

@@ -7,17 +7,20 @@ Sampling with replacement has no event: there is no proof for it here (docs/acco
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar
 
 from fedspd.errors import InputError
-
-Relation = Literal["replace-one", "zero-out"]
-LEAST_MULTIPLIER, MOST_MULTIPLIER = 1e-2, 1e12
-"""Of noise that is accounted for: at the least one release already has an epsilon of 5,000, and float64 has too few
-digits for the losses beyond it."""
-LEAST_PURE_MULTIPLIER = 1e-6  # in many dimensions little noise is much
+from fedspd.privacy.accounting.limits import (
+    LEAST_PURE_MULTIPLIER,
+    Relation,
+    require_contraction,
+    require_count,
+    require_multiplier,
+    require_own,
+    require_relation,
+)
 
 
 def relative_distances(local_steps: int, contraction: float) -> tuple[float, ...]:
@@ -47,7 +50,7 @@ def to_dict(event: "Event") -> dict[str, str | float | int | None]:
     """The event as values JSON can hold; `from_dict` is its inverse."""
     if type(event) not in _NAMES:
         raise InputError(f"expected an event ({_known_kinds()}), got {event!r}; pass one of those.")
-    values = {field.name: _plain(getattr(event, field.name)) for field in fields(event)}
+    values = {each.name: _plain(getattr(event, each.name)) for each in fields(event)}
     return {"kind": _NAMES[type(event)], **values}
 
 
@@ -64,7 +67,7 @@ def from_dict(values: Mapping[str, Any]) -> "Event":
             "for anything else, sampling with replacement included: use one of these."
         )
     given = {name: value for name, value in values.items() if name != "kind"}
-    known = {field.name for field in fields(KINDS[kind])}
+    known = {each.name for each in fields(KINDS[kind])}
     if set(given) != known:
         raise InputError(
             f"expected the fields {sorted(known)} for the event {kind!r}, got {sorted(given)}; "
@@ -83,39 +86,6 @@ def _known_kinds() -> str:
     return ", ".join(sorted(KINDS))
 
 
-def _require_multiplier(value: float, least: float = LEAST_MULTIPLIER) -> None:
-    if not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
-        raise InputError(
-            f"noise_multiplier must be a positive finite number (noise over sensitivity), got {value!r}; "
-            "calibrate one from a budget."
-        )
-    if not least <= value <= MOST_MULTIPLIER:
-        raise InputError(
-            f"noise_multiplier must be from {least:g} to {MOST_MULTIPLIER:g}, got {value!r}; less noise "
-            "protects nobody, more leaves nothing: calibrate one from a budget."
-        )
-
-
-def _require_relation(value: str) -> None:
-    if value not in get_args(Relation):
-        raise InputError(
-            f"relation must be one of {get_args(Relation)}, got {value!r}; name the neighbors "
-            "the sensitivity was derived for."
-        )
-
-
-def _require_count(name: str, value: int | None, least: int = 1) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}; correct it.")
-
-
-def _require_contraction(value: float) -> None:
-    if not isinstance(value, Real) or not 0.0 <= value <= 1.0:
-        raise InputError(
-            f"contraction must lie in [0, 1], got {value!r}; it is gamma / (gamma + rho), and 0 is always safe."
-        )
-
-
 @dataclass(frozen=True)
 class Gaussian:
     """One release with Gaussian noise that uses every record: no subsampling.
@@ -128,8 +98,8 @@ class Gaussian:
     relation: Relation = "replace-one"
 
     def __post_init__(self) -> None:
-        _require_multiplier(self.noise_multiplier)
-        _require_relation(self.relation)
+        require_multiplier(self.noise_multiplier)
+        require_relation(self.relation)
 
 
 @dataclass(frozen=True)
@@ -146,14 +116,9 @@ class SharedGaussian:
     relation: Relation = "replace-one"
 
     def __post_init__(self) -> None:
-        _require_multiplier(self.noise_multiplier)
-        _require_multiplier(self.own_multiplier)
-        _require_relation(self.relation)
-        if self.own_multiplier > self.noise_multiplier:
-            raise InputError(
-                f"own_multiplier must be at most noise_multiplier = {self.noise_multiplier:g}, got "
-                f"{self.own_multiplier:g}; one member's noise is part of all."
-            )
+        require_multiplier(self.noise_multiplier)
+        require_relation(self.relation)
+        require_own(self.own_multiplier, self.noise_multiplier)
 
 
 @dataclass(frozen=True)
@@ -180,16 +145,16 @@ class Laplace:
     directions: int | None = None
 
     def __post_init__(self) -> None:
-        _require_multiplier(self.noise_multiplier, LEAST_PURE_MULTIPLIER)
+        require_multiplier(self.noise_multiplier, LEAST_PURE_MULTIPLIER)
         if not isinstance(self.jacobian, Real) or not 0.0 <= self.jacobian < math.inf:
             raise InputError(
                 f"jacobian must be finite and at least 0, got {self.jacobian!r}; it bounds the log of a ratio of "
                 "determinants, and is 0 for noise on a query."
             )
-        _require_relation(self.relation)
+        require_relation(self.relation)
         if self.dimension is not None or self.directions is not None:
-            _require_count("directions", self.directions)
-            _require_count("dimension", self.dimension, least=(self.directions or 1) + 1)
+            require_count("directions", self.directions)
+            require_count("dimension", self.dimension, least=(self.directions or 1) + 1)
 
     @property
     def epsilon(self) -> float:
@@ -218,11 +183,11 @@ class FixedSize:
     contraction: float = 0.0
 
     def __post_init__(self) -> None:
-        _require_multiplier(self.noise_multiplier)
-        _require_count("records", self.records)
-        _require_count("drawn", self.drawn)
-        _require_count("local_steps", self.local_steps)
-        _require_contraction(self.contraction)
+        require_multiplier(self.noise_multiplier)
+        require_count("records", self.records)
+        require_count("drawn", self.drawn)
+        require_count("local_steps", self.local_steps)
+        require_contraction(self.contraction)
         if self.drawn > self.records:
             raise InputError(
                 f"drawn must be at most records = {self.records}, got {self.drawn}; "
@@ -262,18 +227,40 @@ class Poisson:
     max_batch: int | None = None
 
     def __post_init__(self) -> None:
-        _require_multiplier(self.noise_multiplier)
+        require_multiplier(self.noise_multiplier)
         if not isinstance(self.rate, Real) or not 0.0 < self.rate <= 1.0:
             raise InputError(f"rate must lie in (0, 1], got {self.rate!r}; give a record's chance to join.")
-        _require_count("local_steps", self.local_steps)
-        _require_contraction(self.contraction)
+        require_count("local_steps", self.local_steps)
+        require_contraction(self.contraction)
         if self.local_steps > 1:
-            _require_count("records", self.records)
-            _require_count("batch_size", self.batch_size)
-            _require_count("max_batch", self.max_batch, least=self.batch_size or 1)
+            require_count("records", self.records)
+            require_count("batch_size", self.batch_size)
+            require_count("max_batch", self.max_batch, least=self.batch_size or 1)
 
 
-Event = Gaussian | SharedGaussian | Laplace | FixedSize | Poisson
+@dataclass(frozen=True)
+class SharedFixedSize(FixedSize):
+    """The same of a sum: a member's subset, and noise that the members of its cohort made together; one local step."""
+
+    own_multiplier: float = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_own(self.own_multiplier, self.noise_multiplier, self.local_steps)
+
+
+@dataclass(frozen=True)
+class SharedPoisson(Poisson):
+    """The same of a sum: a member's records that joined, and noise that the members of its cohort made together."""
+
+    own_multiplier: float = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_own(self.own_multiplier, self.noise_multiplier, self.local_steps)
+
+
+Event = Gaussian | SharedGaussian | Laplace | FixedSize | Poisson  # and what is shared of the last two
 
 KINDS: Mapping[str, type[Event]] = {
     "gaussian": Gaussian,
@@ -281,10 +268,31 @@ KINDS: Mapping[str, type[Event]] = {
     "laplace": Laplace,
     "fixed-size": FixedSize,
     "poisson": Poisson,
+    "shared-fixed-size": SharedFixedSize,
+    "shared-poisson": SharedPoisson,
 }
 _NAMES = {event: kind for kind, event in KINDS.items()}
 
 
+def shared(event: Event, own_multiplier: float) -> Event:
+    """The event with noise that a cohort's members make together, of which the client has so much by itself."""
+    match event:
+        case Gaussian():
+            return SharedGaussian(event.noise_multiplier, own_multiplier, event.relation)
+        case FixedSize():
+            return SharedFixedSize(event.noise_multiplier, event.records, event.drawn, own_multiplier=own_multiplier)
+        case Poisson():
+            return SharedPoisson(event.noise_multiplier, event.rate, own_multiplier=own_multiplier)
+    raise InputError(f"only Gaussian noise is shared, got {event!r}; set privacy.trust = each-upload.")
+
+
 def alone(event: Event) -> Event:
     """The event as it is if everybody else colludes: with the client's own noise only."""
-    return Gaussian(event.own_multiplier, event.relation) if isinstance(event, SharedGaussian) else event
+    match event:
+        case SharedGaussian():
+            return Gaussian(event.own_multiplier, event.relation)
+        case SharedFixedSize():
+            return FixedSize(event.own_multiplier, event.records, event.drawn)
+        case SharedPoisson():
+            return Poisson(event.own_multiplier, event.rate)
+    return event

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fedspd.privacy.accounting.closed_form.gaussian import gaussian_delta, gaussian_epsilon, total_multiplier
-from fedspd.privacy.accounting.distributions.pld import pld_delta, pld_epsilon
 from fedspd.privacy.accounting.distributions.profiles import as_gaussian
-from fedspd.privacy.accounting.distributions.realized import realized_epsilon
 from fedspd.privacy.accounting.events import Event, Relation
 from fedspd.privacy.accounting.history import (
     Accountant,
@@ -50,6 +48,8 @@ def spent(history: History, delta: float, accountant: Accountant = "pld") -> Bou
     relation = relation_of(counts)
     multiplier = _plain_multiplier(counts)
     if multiplier is None:
+        from fedspd.privacy.accounting.distributions.realized import realized_epsilon
+
         return Bound(epsilon, realized_epsilon(counts, delta, epsilon), delta, accountant, relation)
     lower = gaussian_epsilon(multiplier, delta) * (1.0 - 1e-9)
     return Bound(epsilon, lower, delta, "rdp" if accountant == "rdp" else "gaussian", relation)
@@ -67,7 +67,11 @@ def delta_at(history: History, epsilon: float, accountant: Accountant = "pld") -
 
         return rdp_delta(counts, epsilon)
     multiplier = _plain_multiplier(counts)
-    return pld_delta(counts, epsilon) if multiplier is None else gaussian_delta(multiplier, epsilon)
+    if multiplier is not None:
+        return gaussian_delta(multiplier, epsilon)
+    from fedspd.privacy.accounting.distributions.pld import pld_delta
+
+    return pld_delta(counts, epsilon)
 
 
 def upper_epsilon(counts: Mapping[Event, int], delta: float, accountant: Accountant) -> float:
@@ -81,7 +85,11 @@ def upper_epsilon(counts: Mapping[Event, int], delta: float, accountant: Account
 
         return rdp_epsilon(counts, delta)
     multiplier = _plain_multiplier(counts)
-    return pld_epsilon(counts, delta) if multiplier is None else gaussian_epsilon(multiplier, delta)
+    if multiplier is not None:
+        return gaussian_epsilon(multiplier, delta)
+    from fedspd.privacy.accounting.distributions.pld import pld_epsilon
+
+    return pld_epsilon(counts, delta)
 
 
 def _plain_multiplier(counts: Mapping[Event, int]) -> float | None:

@@ -7,6 +7,7 @@ file, once; a `Mark` kept elsewhere finds one that was lost and begun anew, or p
 """
 
 from fedspd.privacy.ledger.accounts import Charge, Charged, Decision, Refusal
+from fedspd.privacy.ledger.copies import SecondPlace
 from fedspd.privacy.ledger.file import create_ledger
 from fedspd.privacy.ledger.ledger import Ledger
 from fedspd.privacy.ledger.mark import Mark, mark_of, read_mark, require_mark, write_mark
@@ -23,6 +24,7 @@ __all__ = [
     "Mark",
     "Refusal",
     "Rule",
+    "SecondPlace",
     "Statement",
     "Verified",
     "agree",

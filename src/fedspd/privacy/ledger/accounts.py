@@ -85,6 +85,11 @@ def require_name(what: str, name: str) -> None:
 
 def require_same(client: str, declared: Budget, again: Budget) -> None:
     """Refuse a budget that differs from the declared one."""
+    if again.unit != declared.unit:
+        raise InputError(
+            f"the ledger's budget of {client!r} is of every {declared.unit}, got a run that protects every "
+            f"{again.unit}: their epsilons do not add up; set privacy.unit = {declared.unit}, or name a new ledger."
+        )
     if again != declared:
         raise InputError(
             f"expected the budget of {client!r} as first declared, {declared}, got {again}; a budget that could be "

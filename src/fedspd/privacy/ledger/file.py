@@ -16,6 +16,7 @@ from fedspd.errors import InputError
 APPLICATION = 0x46535044  # "FSPD"
 VERSION = 1
 NO_HASH = "0" * 64
+MOST_ROWS = 2**63 - 1  # of an SQLite table
 OWNER_ONLY = 0o600
 
 SCHEMA = {

@@ -1,7 +1,7 @@
 """The ledger of what clients have spent: decide, write, and only then release."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,8 @@ from fedspd.privacy.ledger.accounts import (
     require_same,
 )
 from fedspd.privacy.ledger.chain import EMPTY, Head, Row, append, rows_after
-from fedspd.privacy.ledger.file import NO_HASH, connect, refusing
+from fedspd.privacy.ledger.faults import file_at, require_later, require_same_file
+from fedspd.privacy.ledger.file import MOST_ROWS, NO_HASH, connect, refusing
 from fedspd.privacy.ledger.terms import Budget, agree, require_relation, room
 from fedspd.privacy.ledger.text import event_of, event_text, terms_of, terms_text
 
@@ -43,7 +44,8 @@ class Ledger:
         self.path = Path(path)
         self._connection = connect(self.path, wait)
         self._process = os.getpid()
-        self._head = EMPTY
+        self._head, self._last = EMPTY, ("", "")  # run and time of the last charge
+        self._opened = file_at(self.path)
         self._accounts: dict[str, Account] = {}
         try:
             self.catch_up()
@@ -138,12 +140,29 @@ class Ledger:
         account = self._account(client, event)
         return room(account.terms, account.history, event)
 
-    def charges(self) -> list[Charged]:
-        """All charges, counted by client, run, mechanism and event, in the order of the first of each."""
-        query = "SELECT client, run, mechanism, event, COUNT(*) FROM charges GROUP BY 1, 2, 3, 4 ORDER BY MIN(sequence)"
+    def charges(self, rows: int | None = None) -> list[Charged]:
+        """Charges counted by client, run, mechanism and event, in the order of the first of each.
+
+        Args:
+            rows: of the first so many rows, as they were when the ledger had that many; None: of all.
+        """
+        query = (
+            "SELECT client, run, mechanism, event, COUNT(*) FROM charges WHERE sequence <= ? "
+            "GROUP BY 1, 2, 3, 4 ORDER BY MIN(sequence)"
+        )
         with self._turn("BEGIN"):
-            found = self._connection.execute(query).fetchall()
+            found = self._connection.execute(query, (MOST_ROWS if rows is None else rows,)).fetchall()
         return [Charged(client, run, mechanism, event_of(text), times) for client, run, mechanism, text, times in found]
+
+    def charged_in(self, run: str, mechanisms: Collection[str]) -> dict[int, frozenset[str]]:
+        """The clients that a run has charged for some mechanisms, by round."""
+        query = "SELECT round, client, mechanism FROM charges WHERE run = ?"
+        found: dict[int, set[str]] = {}
+        with self._turn("BEGIN"):
+            for round, client, mechanism in self._connection.execute(query, (run,)):
+                if mechanism in mechanisms:
+                    found.setdefault(round, set()).add(client)
+        return {round: frozenset(clients) for round, clients in found.items()}
 
     def charges_after(self, rows: int) -> list[Charge]:
         """The charges among the rows after the first `rows`, one by one and in order."""
@@ -174,6 +193,7 @@ class Ledger:
         """One transaction: read what others wrote, write what the caller drafts; all of it or nothing."""
         if os.getpid() != self._process:
             raise InputError("expected the process that opened the ledger, got a fork of it; open it again.")
+        require_same_file(self.path, self._opened)  # SQLite would go on in a file that has no name any more
         draft: list[Draft] = []
         with refusing(self.path):
             try:
@@ -181,6 +201,7 @@ class Ledger:
                 self._take(*rows_after(self._connection, self._head, self.path))
                 yield draft
                 time = datetime.now(UTC).isoformat(timespec="milliseconds")
+                require_later(self.path, self._last, draft, time)
                 rows = [Row(sequence, *values, time) for sequence, values in enumerate(draft, self._head.rows + 1)]
                 head = append(self._connection, self._head, rows) if rows else self._head
                 self._connection.execute("COMMIT")
@@ -196,6 +217,7 @@ class Ledger:
             if row.run is None:
                 self._accounts[row.client] = Account(terms_of(row.content))
             else:
+                self._last = row.run, row.time
                 history, event = self._accounts[row.client].history, event_of(row.content)
                 history[event] = history.get(event, 0) + 1
         self._head = head

@@ -14,10 +14,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 from fedspd.errors import InputError
 from fedspd.privacy.ledger.accounts import require_name
-from fedspd.privacy.ledger.file import NO_HASH, OWNER_ONLY, persist_name
+from fedspd.privacy.ledger.file import MOST_ROWS, NO_HASH, OWNER_ONLY, persist_name
 from fedspd.privacy.ledger.ledger import Ledger
-
-_MOST_ROWS = 2**63 - 1  # of an SQLite table
 
 
 class Mark(NamedTuple):
@@ -171,7 +169,7 @@ def _checked(values: Any) -> Mark | None:
     if not isinstance(values, dict) or set(values) != set(Mark._fields):
         return None
     client, rows, charges, head = (values[name] for name in Mark._fields)
-    if type(rows) is not int or type(charges) is not int or not 0 <= charges <= rows <= _MOST_ROWS:
+    if type(rows) is not int or type(charges) is not int or not 0 <= charges <= rows <= MOST_ROWS:
         return None
     if not isinstance(client, str) or not client or not client.isprintable():
         return None

@@ -45,6 +45,7 @@ class Statement:
                 "epsilon_alone": self.budget.epsilon_alone,
             },
             "relation": self.budget.relation,
+            "unit": self.budget.unit,
             "epsilon": self.epsilon,
             "epsilon_alone": self.epsilon_alone,
             "delta": self.budget.delta,

@@ -34,6 +34,7 @@ from fedspd.privacy.accounting import (
 from fedspd.privacy.accounting.distributions.profiles import as_gaussian
 from fedspd.privacy.accounting.history import counted, require_delta, require_epsilon
 from fedspd.privacy.accounting.spending import upper_epsilon
+from fedspd.typing import UNITS
 
 Rule = Literal["plan", "filter"]
 Counts = tuple[tuple[Event, int], ...]
@@ -44,16 +45,18 @@ _LEFT_TO_FILTER = 0.01
 
 @dataclass(frozen=True)
 class Budget:
-    """The most a client's releases may cost in all, over all runs: (epsilon, delta) under one relation.
+    """The most a client's releases may cost in all, over all runs: (epsilon, delta) under one relation, of one unit.
 
     Args:
         epsilon_alone: the most they may cost if everybody else colludes, where noise is shared; None: any.
+        unit: what neighbors differ in: a record, or all that a client has of a person.
     """
 
     epsilon: float
     delta: float
     relation: Relation = "replace-one"
     epsilon_alone: float | None = None
+    unit: str = "record"
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
@@ -61,6 +64,8 @@ class Budget:
             require_epsilon(self.epsilon_alone)
         require_delta(self.delta)
         require_relation(self.relation, self.relation)
+        if self.unit not in UNITS:
+            raise InputError(f"unit must be one of {', '.join(UNITS)}, got {self.unit!r}; use one of them.")
 
 
 @dataclass(frozen=True)

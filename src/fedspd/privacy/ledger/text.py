@@ -26,6 +26,8 @@ def terms_text(terms: BudgetTerms) -> str:
     """The text of terms; `terms_of` is its inverse."""
     plan = [[to_dict(event), count] for event, count in terms.plan]
     budget = {name: value for name, value in asdict(terms.budget).items() if value is not None}
+    if budget["unit"] == "record":  # what ledgers have always meant
+        del budget["unit"]
     return _canonical({"budget": budget, "plan": plan, "planned_delta": terms.planned_delta})
 
 

@@ -24,6 +24,11 @@ class Plan(Protocol):
         ...
 
     @property
+    def unit(self) -> str:
+        """What neighbors differ in."""
+        ...
+
+    @property
     def relation(self) -> str:
         """Which data sets are neighbors."""
         ...

@@ -7,13 +7,20 @@ stays within its own budget because its noise was calibrated for the most partic
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import inf, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedspd.privacy.accounting import Event, alone, calibrate, spent
 from fedspd.privacy.plans.sampling import RecordSampling, sizes_that_matter
 from fedspd.typing import Law
+
+
+class Shares(NamedTuple):
+    """Parts of the squared budget that releases beside the rounds take; 0: there is no such release."""
+
+    moments: float = 0.0
+    evaluation: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -23,6 +30,7 @@ class Group:
     epsilon: float  # the budget
     event: Event
     moments: Event | None  # one release of moments before the first round
+    evaluation: Event | None = None  # one release of counts after the last one
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +51,11 @@ class ProvedPlan:
     def sampling(self) -> str:
         """How records are drawn."""
         return self.draws.scheme
+
+    @property
+    def unit(self) -> str:
+        """What neighbors differ in."""
+        return self.draws.unit
 
     @property
     def relation(self) -> str:
@@ -88,22 +101,38 @@ class ProvedPlan:
         multipliers = [inf if group.moments is None else group.moments.noise_multiplier for group in self.groups]
         return np.array(multipliers)[self.group] * self.spread * sensitivity
 
-    def spent(self, clients: np.ndarray, participations: np.ndarray) -> np.ndarray:
-        """Recomposed from events: an upper bound, moments included."""
+    def evaluation_scale(self, sensitivity: float) -> np.ndarray:
+        """Noise on the counts of each client."""
+        multipliers = [inf if group.evaluation is None else group.evaluation.noise_multiplier for group in self.groups]
+        return np.array(multipliers)[self.group] * self.spread * sensitivity
+
+    def spent(self, clients: np.ndarray, participations: np.ndarray, measured: bool = False) -> np.ndarray:
+        """Recomposed from events: an upper bound, moments included, and the evaluation once the model is measured."""
         groups, counts = self.group[clients], np.asarray(participations)
         # few pairs are distinct, however many clients there are
         codes, places = np.unique(groups * (1 + counts.max(initial=0)) + counts, return_inverse=True)
         pairs = (divmod(code, 1 + int(counts.max(initial=0))) for code in codes.tolist())
-        epsilons = [_spent(tuple(self.history(group, count)), self.delta, self.accountant) for group, count in pairs]
+        released = self.history if measured else self._trained
+        epsilons = [_spent(tuple(released(group, count)), self.delta, self.accountant) for group, count in pairs]
         return np.array(epsilons)[places]
 
     def history(self, group: int, count: int) -> list[tuple[Event, int]]:
-        """Everything a client of the group has released after some participations."""
+        """Everything a client of the group releases with so many participations, an evaluation included."""
+        evaluation = self.groups[group].evaluation
+        return [*self._trained(group, count), *([(evaluation, 1)] if evaluation is not None else [])]
+
+    def _trained(self, group: int, count: int) -> list[tuple[Event, int]]:
         chosen = self.groups[group]
         return [
             (chosen.event, self.draws.charges(count)),
             *([(chosen.moments, 1)] if chosen.moments is not None else []),
         ]
+
+    @property
+    def largest(self) -> list[tuple[Event, int]]:
+        """All planned releases of the client that may spend most."""
+        place = int(np.lexsort((self.most_participations, self.budgets))[-1])
+        return self.history(int(self.group[place]), int(self.most_participations[place]))
 
     @cached_property
     def epsilon_alone(self) -> float | None:
@@ -126,6 +155,7 @@ def plan_proved(
     accountant: str = "pld",
     members: np.ndarray | None = None,
     most_alone: float | None = None,
+    evaluation_share: float = 0.0,
 ) -> ProvedPlan:
     """Calibrate every client's noise so that its total stays within its budget.
 
@@ -140,11 +170,13 @@ def plan_proved(
         accountant: "pld" or "rdp".
         members: of each cohort, where `sampling` shares noise; cohorts then stand in the clients' place.
         most_alone: the most that all releases may cost if everybody else colludes; noise is raised to keep to it.
+        evaluation_share: part of the squared budget that is kept for a release of counts after the last round.
     """
+    shares = Shares(moments_share, evaluation_share)
     budgets = np.broadcast_to(np.asarray(epsilon, float), records.shape)
     sizes = sizes_that_matter(sampling, records)
     keys, group = np.unique(np.stack([sizes, budgets]), axis=1, return_inverse=True)
-    shared = (delta, sampling.charges(participations), moments_share, accountant)
+    shared = (delta, sampling.charges(participations), shares, accountant)
     groups = tuple(
         _calibrated(sampling, int(size), float(budget), *shared, most_alone)
         if noise_multiplier is None
@@ -167,39 +199,40 @@ def _calibrated(
     epsilon: float,
     delta: float,
     participations: int,
-    share: float,
+    shares: Shares,
     accountant: Any,
     most_alone: float | None,
 ) -> Group:
     def event(multiplier: float) -> Event:
         return sampling.event(records, multiplier)
 
-    moments = None
-    if share > 0:
+    whole = 0.0
+    if any(shares):
         whole = calibrate(sampling.whole, 1, epsilon, delta)
         if most_alone is not None:
             whole = max(whole, calibrate(lambda z: alone(sampling.whole(z)), 1, most_alone, delta))
-        moments = sampling.whole(_round_up(whole / sqrt(share)))
-    before = [] if moments is None else [(moments, 1)]
-    multiplier = calibrate(event, participations, epsilon, delta, before, accountant)
+    beside = [sampling.whole(_round_up(whole / sqrt(share))) if share else None for share in shares]
+    once = [(release, 1) for release in beside if release is not None]
+    multiplier = calibrate(event, participations, epsilon, delta, once, accountant)
     if most_alone is not None:
-        own = [(alone(release), count) for release, count in before]
+        own = [(alone(release), count) for release, count in once]
         needed = calibrate(lambda z: alone(event(z)), participations, most_alone, delta, own, accountant)
         multiplier = max(multiplier, needed)
-    return Group(epsilon, event(multiplier), moments)
+    return Group(epsilon, event(multiplier), *beside)
 
 
 def _given(
-    sampling: RecordSampling, records: int, noise_multiplier: float, delta: float, participations: int, share: float,
+    sampling: RecordSampling, records: int, noise_multiplier: float, delta: float, participations: int, shares: Shares,
     accountant: Any,
 ) -> Group:  # fmt: skip
-    event, moments = sampling.event(records, noise_multiplier), None
-    if share > 0:
+    event, whole = sampling.event(records, noise_multiplier), 0.0
+    if any(shares):
         rounds = spent([(event, participations)], delta, accountant).epsilon
         whole = calibrate(sampling.whole, 1, rounds, delta)  # one release that costs what all rounds cost
-        moments = sampling.whole(_round_up(whole * sqrt((1 - share) / share)))
-    history = [(event, participations), *([(moments, 1)] if moments is not None else [])]
-    return Group(spent(history, delta, accountant).epsilon, event, moments)
+    rest = 1 - sum(shares)
+    beside = [sampling.whole(_round_up(whole * sqrt(rest / share))) if share else None for share in shares]
+    history = [(event, participations), *((release, 1) for release in beside if release is not None)]
+    return Group(spent(history, delta, accountant).epsilon, event, *beside)
 
 
 def _round_up(multiplier: float) -> float:

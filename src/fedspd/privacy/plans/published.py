@@ -18,7 +18,7 @@ class PublishedPlan:
     """The paper's calibration: one epsilon per round for every client, Theorem 1 for the total.
 
     The guarantee is the paper's, not ours: client state stays un-noised between rounds, and
-    Theorem 1 charges the expected number of participations (`docs/privacy.md`).
+    Theorem 1 charges the expected number of participations (`docs/proofs/published.md`).
     """
 
     epsilon_per_round: float
@@ -29,7 +29,9 @@ class PublishedPlan:
     law: Law = "gaussian"  # laplace: one round is epsilon-private, and epsilons of rounds add up
 
     relation = "replace-one"
+    unit = "record"
     most_participations = None
+    largest = ()  # no event stands for what is not proved
 
     @property
     def guarantee(self) -> str:

@@ -6,7 +6,7 @@ from math import exp
 import numpy as np
 
 from fedspd.errors import InputError
-from fedspd.privacy.accounting import Event, FixedSize, Gaussian, Laplace, Poisson, SharedGaussian
+from fedspd.privacy.accounting import Event, FixedSize, Gaussian, Laplace, Poisson, shared
 from fedspd.privacy.accounting.events import relative_distances
 from fedspd.privacy.plans.base import POISSON, WHOLE_SHARD, WITHOUT_REPLACEMENT
 from fedspd.privacy.shared_noise import SharedNoise
@@ -30,6 +30,8 @@ class RecordSampling:
     directions: int | None = None  # in which a record moves what it is added to
     blocks: int = 1  # a record is used in one of so many participations
     sharing: SharedNoise | None = None  # the noise is that of a cohort's members together
+    crowded: tuple[int, int] | None = None  # then, with batches: records and batch of the member with the highest rate
+    unit: str = "record"  # what is drawn, and what neighbors differ in
 
     def __post_init__(self) -> None:
         """Refuse what no event covers."""
@@ -38,11 +40,13 @@ class RecordSampling:
                 f"noise of pure privacy and noise that is remembered need the whole shard, got {self.scheme}; leave "
                 "algorithm.batch_size out."
             )
-        if self.sharing is not None and (self.scheme != WHOLE_SHARD or self.law != "gaussian" or self.local_steps > 1):
+        if self.sharing is not None and (self.law != "gaussian" or self.local_steps > 1 or self.blocks > 1):
             raise InputError(
-                "secure sums need one local step on the whole shard with Gaussian noise, got something else; leave "
-                "algorithm.batch_size out, or set privacy.trust = each-upload."
+                "secure sums need one local step with Gaussian noise, got something else; set privacy.trust = "
+                "each-upload."
             )
+        if self.sharing is not None and (self.crowded is None) != (self.scheme == WHOLE_SHARD):
+            raise RuntimeError("batches of a cohort's members are counted by the member with the highest rate.")
 
     @property
     def counts_positions(self) -> bool:
@@ -65,12 +69,10 @@ class RecordSampling:
 
     def whole(self, noise_multiplier: float) -> Event:
         """What one release with Gaussian noise from all records costs, such as that of moments."""
-        if self.sharing is None:
-            return Gaussian(noise_multiplier, self.relation)  # pyright: ignore[reportArgumentType]
-        return SharedGaussian(noise_multiplier, self.sharing.alone(noise_multiplier))
+        return self._shared(Gaussian(noise_multiplier, self.relation))  # pyright: ignore[reportArgumentType]
 
     def event(self, records: int, noise_multiplier: float) -> Event:
-        """What one participation of a client with this many records costs."""
+        """What one participation of a client with this many records costs; of a member of a cohort, at most."""
         if self.law == "laplace":
             return Laplace(noise_multiplier, self.jacobian, "replace-one", self.dimension, self.directions)
         if self.counts_positions:
@@ -78,7 +80,10 @@ class RecordSampling:
         if self.scheme == WHOLE_SHARD:
             return self.whole(noise_multiplier)
         assert self.batch_size is not None
-        drawn = self.batch_size * self.local_steps
+        records, drawn = self.crowded or (records, self.batch_size * self.local_steps)
+        return self._shared(self._sampled(records, drawn, noise_multiplier))
+
+    def _sampled(self, records: int, drawn: int, noise_multiplier: float) -> Event:
         if self.scheme == WITHOUT_REPLACEMENT:
             return FixedSize(noise_multiplier, records, drawn, self.local_steps, self.contraction)
         if self.scheme == POISSON:
@@ -92,6 +97,11 @@ class RecordSampling:
             f"sampling must be {WHOLE_SHARD}, {WITHOUT_REPLACEMENT} or {POISSON} for a proved guarantee, got "
             f"{self.scheme!r}; there is no proof for it, use the published preset to run it."
         )
+
+    def _shared(self, event: Event) -> Event:
+        if self.sharing is None:
+            return event
+        return shared(event, self.sharing.alone(event.noise_multiplier))
 
 
 def largest_batch(
@@ -111,7 +121,7 @@ def sizes_that_matter(sampling: RecordSampling, records: np.ndarray) -> np.ndarr
     size: there every size counts. Whole shards have no rate, but where positions are counted, sizes whose
     records stand earlier.
     """
-    if sampling.scheme == WHOLE_SHARD and not sampling.counts_positions:
+    if (sampling.scheme == WHOLE_SHARD and not sampling.counts_positions) or sampling.crowded is not None:
         return np.zeros_like(records)
     if len(np.unique(records)) <= MOST_GROUPS or sampling.max_batch is not None:
         return records

@@ -1,6 +1,7 @@
 """Figures of a comparison: accuracy against epsilon, and against bytes."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from fedspd.report.page import Chart, banded, measured
 from fedspd.studies.compare.run import Central, Entry
 from fedspd.studies.compare.tables import place_name, places_of
+from fedspd.studies.compare.trust import relied_on
 from fedspd.studies.lineup import PRIVATE, TRUST, company, name_of
 
 AT_BYTES = 1.0  # the budget at which accuracy is drawn against bytes, or the nearest one there is
@@ -22,7 +24,7 @@ def figures(entries: Sequence[Entry], centrals: Sequence[Central]) -> dict[str, 
             suffix = central.ground.name + ("" if place == 0 else "-" + name.lower().replace(" ", "-"))
             found[f"accuracy-epsilon-{suffix}"] = epsilon_charts(group, central, name)
             found[f"accuracy-bytes-{suffix}"] = bytes_charts(group, central, name)
-        found[f"accuracy-trust-{central.ground.name}"] = epsilon_charts(under_trust(here), central)
+        found[f"accuracy-trust-{central.ground.name}"] = trust_charts(here, central)
     return {name: charts for name, charts in found.items() if charts}  # without private methods there are none
 
 
@@ -40,9 +42,10 @@ def groups(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     return {name: ours + [entry for entry in others if company(entry.cell.method) == name] for name in found}
 
 
-def under_trust(entries: Sequence[Entry]) -> list[Entry]:
-    """Our method under three kinds of trust."""
-    return [entry for entry in entries if entry.cell.method in TRUST]
+def trust_charts(entries: Sequence[Entry], central: Central, name: str = "") -> tuple[Chart, ...]:
+    """Our method under three kinds of trust, with what two of them rest on."""
+    trusting = [entry for entry in entries if entry.cell.method in TRUST]
+    return tuple(replace(chart, note=relied_on(trusting)) for chart in epsilon_charts(trusting, central, name))
 
 
 def epsilon_charts(entries: Sequence[Entry], central: Central, name: str = "") -> tuple[Chart, ...]:

@@ -8,20 +8,21 @@ import tomli_w
 from fedspd.algorithms import METHODS
 from fedspd.report.page import Page, Section
 from fedspd.results import environment
-from fedspd.studies.compare.charts import bytes_charts, epsilon_charts, figures, groups, under_trust
+from fedspd.studies.compare.charts import bytes_charts, epsilon_charts, figures, groups, trust_charts
 from fedspd.studies.compare.plan import Refused
 from fedspd.studies.compare.run import Central, Entry
 from fedspd.studies.compare.standing import standing
 from fedspd.studies.compare.tables import defeats, leaderboard, narrow, place_name, summary
+from fedspd.studies.compare.trust import relied_on
 from fedspd.studies.folder import StudyReport
 from fedspd.studies.jobs import on_own_records
-from fedspd.studies.lineup import BY_RULE, CLAIMED, PRIVATE, SECURE_SUMS, TRUSTED_SERVER, name_of
+from fedspd.studies.lineup import BY_RULE, CLAIMED, PRIVATE, name_of
 from fedspd.studies.tuning import PROTOCOL
 
 STATEMENT = (
     "Every method marked proved is (epsilon, {delta:g})-differentially private end to end: unit one record of a "
     "client, replace-one neighbors, noise on every release, scaling charged, against anyone who sees every upload and "
-    "every model, the server included. The budget is the total over all rounds. Rows without an epsilon have no "
+    "every model, the server included{but}. The budget is the total over all rounds. Rows without an epsilon have no "
     "privacy."
 )
 PURE = (
@@ -33,10 +34,10 @@ CLAIMS = (
     "Methods marked as published have the epsilon that their authors claim, which is not proved, on data whose scaling "
     "is not charged: their rows are not comparable, and are left out of every count."
 )
-SUMS = (
-    "{sums}: against a server that sees sums of all clients only, if at most as many of them collude as the "
-    "configuration says; {trusted}: against everybody but the server. Both have as many rounds as the rule wants. They "
-    "are left out of every count: the others trust nobody."
+BUT = " (but for rows that trust somebody, see below)"
+BESIDE = (
+    "Rows under secure sums and a trusted server have as many rounds as the rule wants. They are left out of every "
+    "count: the others trust nobody."
 )
 CLASSES = (
     "Class 1 is the method with the best mean and all that cannot be told apart from it; class 2 the best of the rest "
@@ -89,7 +90,7 @@ def _section(entries: Sequence[Entry], central: Central, seeds: int) -> Section:
         for name, group in companies
         for chart in draw(group, central, name)
     )
-    charts += epsilon_charts(under_trust(here), central, "under three kinds of trust")
+    charts += trust_charts(here, central, "under three kinds of trust")
     return Section(
         f"Leaderboard: {central.ground.name}",
         (_about(central, seeds),),
@@ -111,9 +112,10 @@ def _statements(entries: Sequence[Entry]) -> tuple[str, ...]:
     titles = dict.fromkeys(entry.cell.label for entry in entries if _is_pure(entry) and entry.cell.method in PRIVATE)
     pure = (PURE.format(methods=", ".join(titles), delta=delta),) if titles else ()
     claims = (CLAIMS,) if any(entry.cell.method in CLAIMED for entry in entries) else ()
-    asked = {entry.cell.method for entry in entries}
-    sums = (SUMS.format(sums=SECURE_SUMS, trusted=TRUSTED_SERVER),) if SECURE_SUMS in asked else ()
-    return (STATEMENT.format(delta=delta), *pure, *claims, *sums, *on_own_records(entry.config for entry in entries))
+    relied = relied_on(entries)
+    sums = (f"{relied} {BESIDE}",) if relied else ()
+    statement = STATEMENT.format(delta=delta, but=BUT if relied else "")
+    return (statement, *pure, *claims, *sums, *on_own_records(entry.config for entry in entries))
 
 
 def _is_pure(entry: Entry) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedspd.config import Config, changed, load
 from fedspd.data import SOURCES, prepare
-from fedspd.engine.measures import optimum_measures
+from fedspd.engine.measuring.measures import optimum_measures
 from fedspd.errors import InputError
 from fedspd.problem import L1, make_loss
 from fedspd.problem.solve import solve
@@ -36,8 +36,9 @@ class Entry:
 
     @property
     def score(self) -> np.ndarray:
-        """Percent, one per seed: accuracy, or what is explained of a number or a count."""
-        return 100 * np.array([np.nan if (one := result.summary.score) is None else one for result in self.results])
+        """Percent, one per seed: accuracy, or what is explained of a number or a count; what diverged is nan."""
+        found = (None if result.summary.diverged else result.summary.score for result in self.results)
+        return 100 * np.array([np.nan if one is None else one for one in found])
 
 
 def compare(

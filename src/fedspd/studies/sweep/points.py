@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from fedspd.algorithms import label as method_label
+from fedspd.report.numbers import reported
+from fedspd.report.of_runs.terminal import DIVERGED
 from fedspd.report.page import Cell, Grid, Measured, measured
 from fedspd.results import ABOUT, words
 from fedspd.results.summary import SHARE
@@ -17,6 +19,8 @@ from fedspd.studies.sweep.rows import Row
 HIGHER = "test_accuracy", "test_accuracy_average", "test_balanced_accuracy", "test_explained"
 LOWER = "test_loss", "test_mae", "test_deviance", "objective", "criterion", "wall_seconds"
 SHOWN = ("test_accuracy", "test_loss", "objective", "wall_seconds")
+SECURE_SUMS = "secure-sums"
+CLAIM = ("epsilon", "epsilon_alone", "colluders")  # shown beside the metric where a claim rests on others
 SITUATIONS = ("privacy", "partition")  # a larger budget or milder data is no better choice
 OPTIMISTIC = (
     "It was chosen on the test split, on which it is also measured, so its number is optimistic; choose with "
@@ -33,10 +37,15 @@ class Point:
     settings: Mapping[str, Any]
     rows: Sequence[Row]
 
+    @property
+    def diverged(self) -> bool:
+        """Whether the run of any seed did."""
+        return any(row["diverged"] for row in self.rows)
+
     def mean(self, metric: str) -> Measured | None:
-        """Over seeds, with its standard error; None where a run has no finite number."""
+        """Over seeds, with its standard error; None where a run has no finite number, or where its model is none."""
         values = [row[metric] for row in self.rows]
-        if None in values:
+        if None in values or (self.diverged and metric in HIGHER + LOWER and metric != "wall_seconds"):
             return None
         return measured(np.array(values) * (100 if ABOUT[metric].unit == SHARE else 1), 4)
 
@@ -71,20 +80,32 @@ def best(sweep: Sweep, points: Sequence[Point], metric: str) -> list[int]:
 
 
 def points_grid(sweep: Sweep, points: Sequence[Point], metric: str) -> Grid:
-    """One row per point: settings, the metric first, the usual numbers, and a mark on the best."""
-    names = list(dict.fromkeys((metric, *SHOWN)))
-    columns = [_column(points, name) for name in names]
+    """One row per point: settings, the metric first, what is claimed on secure sums, the usual numbers, the best."""
+    claimed = claim_of(points, metric)
+    names = list(dict.fromkeys((metric, *claimed, *SHOWN)))
+    columns = [_bound(points, name) if name in claimed else _column(points, name) for name in names]
     marked = set(best(sweep, points, metric))
     rows = tuple(
         (
             *(shown_value(name, value) for name, value in point.settings.items()),
             *(column[place] for column in columns),
-            "yes" if place in marked else None,
+            "yes" if place in marked else "diverged" if point.diverged else None,
         )
         for place, point in enumerate(points)
     )
     heads = (*(axis.name for axis in sweep.axes), *(label(sweep, name) for name in names), "best")
-    return Grid("Points", heads, rows, note(sweep, metric, bool(marked)))
+    return Grid(
+        "Points",
+        heads,
+        rows,
+        note(sweep, metric, bool(marked)) + (f" Diverged: {DIVERGED}." if any(p.diverged for p in points) else ""),
+    )
+
+
+def claim_of(points: Sequence[Point], metric: str) -> list[str]:
+    """The columns without which a row on secure sums would claim too much; none where no run relies on others."""
+    relied = any(row["trust"] == SECURE_SUMS for point in points for row in point.rows)
+    return [name for name in CLAIM if relied and name != metric]
 
 
 def note(sweep: Sweep, metric: str, chosen: bool) -> str:
@@ -111,6 +132,12 @@ def _column(points: Sequence[Point], name: str) -> list[Measured | None]:
     sizes = errors or [abs(mean.value) / 100 for mean in means if mean is not None and mean.value]
     digits = min(max(1 - math.floor(math.log10(np.median(sizes))), 0), 8) if sizes else 0
     return [None if mean is None else mean._replace(digits=digits) for mean in means]
+
+
+def _bound(points: Sequence[Point], name: str) -> list[Cell]:
+    """The largest over seeds, rounded up; a gap where there is none, since epsilon holds without any assumption."""
+    largest = (max((row[name] for row in point.rows if row[name] is not None), default=None) for point in points)
+    return [each if isinstance(each, int) else reported(each, up=True) for each in largest]
 
 
 def _situations(sweep: Sweep) -> list[str]:

@@ -1,12 +1,14 @@
 """The folder of a sweep that can stop at any moment: what the sweep is, and a line for every finished run.
 
 `sweep.toml` says what is varied and what is fixed. `rows.jsonl` grows by one line per run, written
-through to the disk before the next run counts. A line that a crash cut short is no line: its run is
-made again.
+through to the disk once a second. A line that a crash cut short, or that its digest does not fit, is no line: its run
+is made again.
 """
 
 import json
 import math
+import os
+import time
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -16,15 +18,33 @@ import tomli_w
 
 from fedspd.errors import InputError
 from fedspd.reading import meant
-from fedspd.results import Convergence, RunFolder, Summary, append_line, own_file, write_whole
+from fedspd.results import (
+    WORK_FILE,
+    Convergence,
+    RunFolder,
+    Summary,
+    append_line,
+    digest,
+    own_file,
+    read_work,
+    write_whole,
+)
 from fedspd.studies.folder import SWEEP_FILE
 
 ROWS_FILE = "rows.jsonl"
+BLOCK_SECONDS = 1.0  # between two writes of rows: each waits for the disk
 NAMES = (
     "algorithm",
     "guarantee",
     "epsilon",
+    "epsilon_alone",
     "delta",
+    "unit",
+    "relation",
+    "trust",
+    "members",
+    "threshold",
+    "colluders",
     "epsilon_spent_max",
     "epsilon_spent_mean",
     "epsilon_per_round",
@@ -52,7 +72,7 @@ NAMES = (
     "wall_seconds",
 )
 TYPES = get_type_hints(Summary) | get_type_hints(Convergence)
-COLUMNS: dict[str, type] = {name: (get_args(TYPES[name]) or (TYPES[name],))[0] for name in NAMES}
+COLUMNS: dict[str, type] = {name: (get_args(TYPES[name]) or (TYPES[name],))[0] for name in NAMES} | {"diverged": bool}
 """What a row says of a run, beside its settings and its seed."""
 
 Row = dict[str, Any]
@@ -66,7 +86,7 @@ def row_of(summary: Summary) -> Row:
 
 def check_metric(metric: str) -> None:
     """Refuse what is no number of a run."""
-    known = [name for name, kind in COLUMNS.items() if kind is not str]
+    known = [name for name, kind in COLUMNS.items() if kind not in (str, bool)]
     if metric not in known:
         end = meant(metric, known, "; name one of those.")
         raise InputError(f"the metric must be one of {', '.join(known)}, got {metric!r}{end}")
@@ -80,7 +100,8 @@ def check_folder(folder: Path, declared: Mapping[str, Any], keys: Collection[str
         declared: what the sweep is.
         keys: of all its runs.
     """
-    RunFolder(folder, replaces=SWEEP_FILE)
+    begun = os.path.isfile(folder / WORK_FILE) and read_work(folder).command == ("sweep",)
+    RunFolder(folder, replaces=WORK_FILE if begun else SWEEP_FILE)
     for name in (SWEEP_FILE, ROWS_FILE):  # rows are added to one of them
         own_file(folder, name)
     if not (folder / SWEEP_FILE).exists():
@@ -108,9 +129,9 @@ def read_rows(folder: Path) -> dict[str, Row]:
     for line in path.read_bytes().splitlines() if path.exists() else ():
         try:
             kept = json.loads(line)
-            if kept["row"].keys() == COLUMNS.keys():
+            if kept["row"].keys() == COLUMNS.keys() and kept["digest"] == _digest(kept["key"], kept["row"]):
                 found.setdefault(kept["key"], kept["row"])
-        except (ValueError, TypeError, LookupError, AttributeError):  # cut short by a crash
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):  # cut short by a crash
             continue
     return found
 
@@ -118,19 +139,37 @@ def read_rows(folder: Path) -> dict[str, Row]:
 def begin_rows(folder: Path, declared: Mapping[str, Any], private: bool = False) -> None:
     """Write down what the sweep is, and end a line that a crash has cut short."""
     text = tomli_w.dumps(declared).encode()
-    if not (folder / SWEEP_FILE).exists():
+    if not folder.exists():
         with RunFolder(folder).staged(private) as staging:
             write_whole(staging / SWEEP_FILE, text, durable=True)
-    elif (folder / SWEEP_FILE).read_bytes() != text:
+    elif not (folder / SWEEP_FILE).exists() or (folder / SWEEP_FILE).read_bytes() != text:
         write_whole(folder / SWEEP_FILE, text, durable=True)
     with (folder / ROWS_FILE).open("ab") as file:
         if file.tell() and not (folder / ROWS_FILE).read_bytes().endswith(b"\n"):
             file.write(b"\n")
 
 
-def append_row(folder: Path, key: str, row: Row) -> None:
-    """Add a finished run; when this returns, it is on the disk."""
-    append_line(folder / ROWS_FILE, json.dumps({"key": key, "row": row}, allow_nan=False).encode())
+class RowFile:
+    """The file that finished runs are added to, in blocks: at most a second of work is made again after a crash."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path, self._lines, self._written = folder / ROWS_FILE, list[bytes](), -math.inf
+
+    def add(self, key: str, row: Row) -> None:
+        """Add a finished run; when a second has passed since the last block, all are written through to the disk."""
+        self._lines.append(json.dumps({"key": key, "row": row, "digest": _digest(key, row)}, allow_nan=False).encode())
+        if time.monotonic() - self._written >= BLOCK_SECONDS:
+            self.close()
+
+    def close(self) -> None:
+        """When this returns, all runs that were added are on the disk."""
+        if self._lines:
+            append_line(self._path, b"\n".join(self._lines))
+        self._lines, self._written = [], time.monotonic()
+
+
+def _digest(key: str, row: Row) -> str:
+    return digest(json.dumps([key, row], allow_nan=False).encode())
 
 
 def _plain(kind: type, value: Any) -> Any:

@@ -10,7 +10,7 @@ ratio $m$ this is $\varphi(a)(m(a) - m(b))$, which keeps its digits in the tails
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 _ROUNDING = 16 * 2.0**-52
 
@@ -48,18 +48,27 @@ def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
     """
     if gaussian_delta(noise_multiplier, 0.0) <= delta:
         return 0.0
+    return crossing(lambda epsilon: gaussian_delta(noise_multiplier, epsilon), delta)[1]
+
+
+def crossing(falling: Callable[[float], float], level: float) -> tuple[float, float]:
+    """The ends of a bracket, 1e-13 of its upper end wide or two neighboring numbers, where a function falls to a level.
+
+    Args:
+        falling: of numbers from 0 on; above the level at the lower end, and not at the upper one.
+    """
     low, high = 0.0, 1.0
-    while gaussian_delta(noise_multiplier, high) > delta:
+    while falling(high) > level:
         low, high = high, 2.0 * high
     while high - low > 1e-13 * high:
         middle = 0.5 * (low + high)
         if middle in (low, high):
             break
-        if gaussian_delta(noise_multiplier, middle) > delta:
+        if falling(middle) > level:
             low = middle
         else:
             high = middle
-    return high
+    return low, high
 
 
 def _mills(value: float) -> float:

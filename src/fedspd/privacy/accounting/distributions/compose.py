@@ -3,7 +3,8 @@ r"""Composition of privacy losses by a tilted Fourier transform, with every erro
 Losses add up under composition (Koskela, Jälkö & Honkela 2020; Gopi, Lee & Wutschitz 2021). Before the
 transform each mass is tilted by $e^{\theta \cdot \text{loss}}$ and normalized, after it the tilt is taken
 back. Rounding errors and the wrap-around of the cyclic transform are then small *relative* to the delta
-that is asked for, however small that is, and a Chernoff bound on the tilted sum pays for them.
+that is asked for, however small that is, and a Chernoff bound on the tilted sum pays for them
+(docs/proofs/numerics.md counts all of it).
 """
 
 import math
@@ -19,6 +20,11 @@ from fedspd.privacy.accounting.distributions.profiles import Floats
 Parts = Sequence[tuple[LossMasses, int]]
 
 _OUTSIDE = 1e-15
+_UNIT = 2.0**-53
+# The count of a transform's roundings is for lengths of at least this; more noise than that bounds nothing.
+_LEAST_SIZE, _MOST_NOISE = 256, 0.01
+# Relative rounding is below this, but for very many rounds or very long windows.
+_ENLARGED = 1e-9
 _LOG_TILTS = (-6.0, 14.0)
 # Deltas below this are bounded from above, but not resolved.
 LEAST_LOG_DELTA = -100.0
@@ -94,19 +100,44 @@ def compose(parts: Parts, tilt: float, lowest: float) -> Curve:
     moment = log_moment(parts, tilt)
     low, high = _window(parts, tilt, moment)
     first = math.floor(min(low, lowest) / spacing)
-    size = transform_size(math.ceil(high / spacing) - first + 2)
+    size = transform_size(max(_LEAST_SIZE, math.ceil(high / spacing) - first + 2))
+    indices = np.arange(first, first + size)
+    losses = indices.astype(np.float64) * spacing
+    noise = transform_noise(parts, size)
+    if noise > _MOST_NOISE:
+        return Curve(losses, np.ones(size))
     spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
     for masses, count in parts:
         spectrum *= rfft(_folded(masses, tilt, size)) ** count
     tilted = np.maximum(irfft(spectrum, size), 0.0)
-    indices = np.arange(first, first + size)
-    losses = indices.astype(np.float64) * spacing
     weights = np.exp(np.minimum(moment - tilt * losses, 700.0))
     deltas = _hockey_stick(tilted[indices % size] * weights, spacing)
-    compositions = sum(count for _, count in parts) + len(parts)
-    noise = 2.0**-50 * compositions * math.sqrt(size) * math.log2(size)
     finite = np.where(losses < greatest_loss(parts), deltas + (noise + _OUTSIDE) * weights, 0.0)
-    return Curve(losses, np.minimum((finite + infinite_mass(parts)) * (1.0 + 1e-9), 1.0))
+    enlarged = 1.0 + max(_ENLARGED, relative_rounding(parts, tilt, size))
+    return Curve(losses, np.minimum((finite + infinite_mass(parts)) * enlarged, 1.0))
+
+
+def transform_noise(parts: Parts, size: int) -> float:
+    r"""The sum of what rounding in transforms and powers does to all tilted masses: $8u\,(C + P)\sqrt n\log_2 n$."""
+    compositions = sum(count for _, count in parts) + len(parts)
+    return 8.0 * _UNIT * compositions * math.sqrt(size) * math.log2(size)
+
+
+def relative_rounding(parts: Parts, tilt: float, size: int) -> float:
+    r"""How much too small masses and the sums over them may come out by rounding, relative to them.
+
+    Of each composed mass the exponent of the tilt, with losses of at most $M$ in size, of the sums over $n$ masses, and
+    of the exponent that takes the tilt back: $u\,(\sum C\,(2\theta M + 6|\Lambda| + 8) + 5n + 2400)$.
+    """
+    exponents = math.fsum(
+        count * (2.0 * tilt * _largest_size(masses) + 6.0 * abs(_log_moment(masses, tilt)) + 8.0)
+        for masses, count in parts
+    )
+    return _UNIT * (exponents + 5.0 * size + 2400.0)
+
+
+def _largest_size(masses: LossMasses) -> float:
+    return masses.spacing * max(abs(masses.first), abs(masses.first + len(masses.masses)))
 
 
 def transform_size(least: int) -> int:

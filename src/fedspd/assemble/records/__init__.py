@@ -1,0 +1,1 @@
+"""From a source to shards: who holds which record, how it is encoded and scaled, which are held out."""

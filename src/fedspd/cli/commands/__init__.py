@@ -1,0 +1,1 @@
+"""The commands, one file each; what they share stands on the floor above."""

@@ -1,0 +1,1 @@
+"""Whose record each is: dealt to clients, kept together by person, held out."""

@@ -1,0 +1,51 @@
+/* What costs most of a run, fused: clipped gradients, proximal steps, and exact sub-problems of two classes.
+
+   The text in Python is the reference: `tests/problem/test_fast.py` demands the same numbers to 1e-12. There is no
+   state here, nothing is drawn at random, and memory belongs to the caller. */
+#include <math.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__)
+#define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define CLONES
+#endif
+
+#define REAL double
+#define WHOLE long long
+#define MANTISSA 52
+#define ROUNDED 0x1.8p52
+#define LEAST -708
+#define LN2_HIGH 0x1.62e42feep-1
+#define LN2_LOW 0x1.a39ef35793c76p-33
+#define TERMS 13
+#define EXP exp
+#define SQRT sqrt
+#define NAME(name) name##_float64
+#include "steps.h"
+#include "newton.h"
+#undef REAL
+#undef EXP
+#undef SQRT
+#undef NAME
+
+#undef WHOLE
+#undef MANTISSA
+#undef ROUNDED
+#undef LEAST
+#undef LN2_HIGH
+#undef LN2_LOW
+#undef TERMS
+
+#define REAL float
+#define WHOLE int
+#define MANTISSA 23
+#define ROUNDED 0x1.8p23
+#define LEAST -87
+#define LN2_HIGH 0x1.62e4p-1
+#define LN2_LOW 0x1.7f7d1cp-20
+#define TERMS 7
+#define EXP expf
+#define SQRT sqrtf
+#define NAME(name) name##_float32
+#include "steps.h"

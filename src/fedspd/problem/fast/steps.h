@@ -1,0 +1,131 @@
+/* The clipped gradient of two classes for one type of numbers, REAL and what goes with it, and proximal steps of any.
+
+   A record is read once: its score, its slope and its part of the sum follow while it is in the nearest cache. Clients
+   stand apart, so a result does not depend on who is computed beside it. */
+
+INLINE REAL NAME(dot)(const REAL *restrict a, const REAL *restrict b, long n)
+{
+    REAL sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (long i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+INLINE void NAME(add)(REAL *restrict to, REAL scale, const REAL *restrict from, long n)
+{
+#pragma omp simd
+    for (long i = 0; i < n; i++) to[i] += scale * from[i];
+}
+
+/* One client's sum of clipped gradients by the contrast, into `sum`; the share of its records that were clipped. */
+INLINE REAL NAME(batch)(long records, long columns, const REAL *restrict features, const REAL *restrict labels,
+                        const REAL *restrict shares, REAL divisor, REAL bound, const REAL *restrict contrast,
+                        REAL *restrict sum, REAL *restrict norms)
+{
+    long longer = 0, present = 0;
+    for (long j = 0; j < columns; j++) sum[j] = 0;
+    for (long r = 0; r < records; r++) {
+        const REAL *row = features + r * columns;
+        REAL score = 0, square = 0;
+#pragma omp simd reduction(+ : score, square)
+        for (long j = 0; j < columns; j++) {
+            score += row[j] * contrast[j];
+            square += row[j] * row[j];
+        }
+        REAL against = -score < 80 ? -score : 80;
+        if (score != score) against = score; /* not a number stays one */
+        REAL slope = 1 / (1 + EXP(against)) - labels[r];
+        REAL norm = SQRT(2 * square * slope * slope);
+        REAL over = norm / bound;
+        if (norms) norms[r] = norm;
+        longer += norm > bound;
+        present += square > 0;
+        over = (over > 1 ? over : 1) * divisor;
+        if (shares) slope *= shares[r];
+        NAME(add)(sum, slope / over, row, columns);
+    }
+    return (REAL)longer / (REAL)(present > 0 ? present : 1);
+}
+
+#include "classes.h"
+
+/* Places of a row of sums: two classes have one contrast. */
+INLINE long NAME(wide)(long outputs)
+{
+    return outputs == 2 ? 1 : (outputs + LANES - 1) / LANES * LANES;
+}
+
+/* One client's sum of clipped gradients at its weights; `seen` are these as its records see them. */
+INLINE REAL NAME(look_at)(long records, long columns, long outputs, long wide, const REAL *features, const REAL *labels,
+                          const REAL *shares, REAL divisor, REAL bound, const REAL *weights, REAL *seen, REAL *sum,
+                          REAL *norms, REAL *scores)
+{
+    if (outputs == 2) {
+        for (long j = 0; j < columns; j++) seen[j] = weights[2 * j + 1] - weights[2 * j];
+        return NAME(batch)(records, columns, features, labels, shares, divisor, bound, seen, sum, norms);
+    }
+    for (long j = 0; j < columns; j++)
+        for (long c = 0; c < wide; c++) seen[j * wide + c] = c < outputs ? weights[j * outputs + c] : 0;
+    return NAME(batch_of_many)(records, columns, outputs, wide, features, labels, shares, divisor, bound, seen, sum,
+                               norms, scores);
+}
+
+/* A sum as a gradient by all weights: what one of two classes gains the other loses. */
+INLINE void NAME(spread)(long columns, long outputs, long wide, const REAL *restrict sum, REAL *restrict gradient)
+{
+    for (long j = 0; j < columns; j++) {
+        if (outputs == 2) gradient[2 * j] = -sum[j], gradient[2 * j + 1] = sum[j];
+        else
+            for (long c = 0; c < outputs; c++) gradient[j * outputs + c] = sum[j * wide + c];
+    }
+}
+
+/* Clipped gradients of stacked clients at their weights (clients, columns, outputs). `apart` is how far one client's first
+   record is from the next one's, in numbers. */
+CLONES void NAME(gradients)(long clients, long records, long columns, long outputs, const REAL *features, long apart,
+                            const REAL *labels, const REAL *shares, const REAL *divisors, REAL bound,
+                            const REAL *weights, REAL *mean, REAL *norms, REAL *clipped, REAL *scratch)
+{
+    long wide = NAME(wide)(outputs), width = columns * outputs;
+    REAL *seen = scratch, *sum = seen + columns * wide;
+    for (long k = 0; k < clients; k++) {
+        clipped[k] = NAME(look_at)(records, columns, outputs, wide, features + k * apart, labels + k * records,
+                                   shares ? shares + k * records : 0, divisors[k], bound, weights + k * width, seen, sum,
+                                   norms ? norms + k * records : 0, sum + columns * wide);
+        NAME(spread)(columns, outputs, wide, sum, mean + k * width);
+    }
+}
+
+/* Proximal steps of stacked clients: x <- prox(keep x + anchor - gradient), soft-thresholding and then shrinking. */
+CLONES void NAME(steps)(long clients, long steps, long records, long columns, long outputs, const REAL *features,
+                        const REAL *labels, const REAL *shares, const REAL *divisors, REAL bound, REAL keep, REAL threshold, REAL shrink,
+                        REAL penalty, REAL step_size, const REAL *center, long center_apart, const REAL *dual,
+                        long dual_apart, REAL *x, REAL *average, REAL *clipped, REAL *scratch)
+{
+    long width = outputs * columns, batch = records * columns, wide = NAME(wide)(outputs);
+    REAL *seen = scratch, *sum = seen + columns * wide, *scores = sum + columns * wide, *anchor = scores + wide;
+    REAL *gradient = anchor + width;
+    for (long k = 0; k < clients; k++) {
+        REAL *own = x + k * width, *total = average + k * width;
+        REAL shared = 0;
+        for (long i = 0; i < width; i++) {
+            anchor[i] = (penalty * center[k * center_apart + i] + (dual ? dual[k * dual_apart + i] : 0)) * step_size;
+            total[i] = 0;
+        }
+        for (long q = 0; q < steps; q++) {
+            long first = k * steps + q;
+            shared += NAME(look_at)(records, columns, outputs, wide, features + first * batch, labels + first * records,
+                                    shares ? shares + first * records : 0, divisors[k] / step_size, bound, own, seen,
+                                    sum, 0, scores);
+            NAME(spread)(columns, outputs, wide, sum, gradient);
+#pragma omp simd
+            for (long i = 0; i < width; i++) {
+                REAL there = keep * own[i] + anchor[i] - gradient[i], near = there < threshold ? there : threshold;
+                own[i] = there = (there - (near > -threshold ? near : -threshold)) / shrink;
+                total[i] += there;
+            }
+        }
+        for (long i = 0; i < width; i++) total[i] /= steps;
+        clipped[k] = shared / steps;
+    }
+}

@@ -1,0 +1,1 @@
+"""A privacy statement as people read it: its sections, as a page, as Markdown, and a model card."""

@@ -1,0 +1,156 @@
+"""Every run leaves a statement that keeps to its schema and claims no more than is proved."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from fedspd.algorithms import METHODS
+from fedspd.assemble import execute, prepare_experiment
+from fedspd.errors import InputError
+from fedspd.privacy.accounting import spent
+from fedspd.privacy.ledger import Ledger, create_ledger
+from fedspd.report.statement.markdown import statement_markdown
+from fedspd.report.statement.sections import statement_sections
+from fedspd.results import read_statement, write_statement
+from fedspd.results.statement import misfits, schema, statement_text
+from fedspd.statement import claimed, with_ledger
+from tests.support.small_runs import small_run
+
+PROVED = sorted(name for name, method in METHODS.items() if method.guarantee == "proved")
+SUMS = {"privacy__trust": "secure-sums", "run__participants": 10, "problem__counts": "records"}
+POISSON = {"algorithm__sampling": "poisson", "algorithm__batch_size": 50, "algorithm__local_steps": 2}
+SUBSETS = {"algorithm__sampling": "without-replacement", "algorithm__batch_size": 50}
+
+
+def stated(folder: Path, name: str, **changes: Any) -> dict[str, Any]:
+    """The statement of a small run, as its file has it."""
+    config = small_run(name, run__seed=3, **changes)
+    if METHODS[name].guarantee != "proved":
+        run = execute(prepare_experiment(config))
+        return json.loads(statement_text(claimed(run.record(), run.planned, run.model())))
+    create_ledger(folder / "ledger.db")
+    with Ledger(folder / "ledger.db") as ledger:
+        prepared = prepare_experiment(config, lambda: ledger)
+        run = execute(prepared)
+        assert prepared.gate is not None
+        made = with_ledger(claimed(run.record(), run.planned, run.model()), ledger, prepared.gate.run)
+    return json.loads(statement_text(made))
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_the_statement_of_every_proved_method_keeps_to_the_schema(name: str, tmp_path: Path) -> None:
+    found = stated(tmp_path, name)
+    jsonschema.validate(found, schema())
+    assert not [*misfits(found, schema())]
+    assert found["guarantee"]["standing"] == "proved"
+    assert found["budget"]["in_all"] <= found["guarantee"]["epsilon"]
+    assert found["guarantee"]["planned"]
+
+
+@pytest.mark.parametrize(
+    "changes", [SUMS, POISSON, SUBSETS, {"data__scaling": "min-max"}], ids=["sums", "poisson", "subsets", "min-max"]
+)
+def test_the_statement_of_every_trust_and_sampling_keeps_to_the_schema(changes: Any, tmp_path: Path) -> None:
+    found = stated(tmp_path, "fedspd", **changes)
+    jsonschema.validate(found, schema())
+    assert not [*misfits(found, schema())]
+    assert (found["trust"]["epsilon_alone"] is not None) == (changes is SUMS)
+    assert found["guarantee"]["gaussian"] == (changes not in (POISSON, SUBSETS))
+
+
+@pytest.mark.parametrize("name", ["fedspd-published", "fedavg"])
+def test_a_run_without_proof_says_so_and_means_nothing(name: str, tmp_path: Path) -> None:
+    found = stated(tmp_path, name)
+    jsonschema.validate(found, schema())
+    assert found["meaning"] is None
+    assert not found["guarantee"]["groups"]
+    assert found["guarantee"]["standing"] in ("as published", "none")
+    told = statement_markdown(found)
+    assert "Nothing is proved about this run" in told or "No privacy: this run added no noise." in told
+
+
+def test_the_schema_itself_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(schema())
+
+
+def test_what_is_no_statement_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    found = stated(tmp_path, "dp-sgd")
+    write_statement(tmp_path, found)
+    assert read_statement(tmp_path) == found
+    for content in (
+        "{",
+        "[]",
+        '{"version": 2}',
+        json.dumps(found | {"odd": 1}),
+        json.dumps(found | {"budget": 3}),
+        "NaN",
+    ):
+        (tmp_path / "statement.json").write_text(content)
+        with pytest.raises(InputError, match="statement"):
+            read_statement(tmp_path)
+
+
+def test_the_reader_and_jsonschema_agree_about_every_part_that_is_taken_out(tmp_path: Path) -> None:
+    found = stated(tmp_path, "dp-sgd")
+    for broken in [*without_a_part(found), *with_an_odd_part(found)]:
+        valid = jsonschema.Draft202012Validator(schema()).is_valid(broken)
+        assert valid == (not [*misfits(broken, schema())])
+
+
+def test_the_claim_of_a_simulation_by_a_seed_says_who_can_subtract_its_noise(tmp_path: Path) -> None:
+    found = stated(tmp_path, "dp-sgd")
+    lead = statement_sections(found)[0].text[0]
+    assert "differential privacy, proved" in lead
+    assert "whoever has its seed can subtract the noise" in lead
+    found["randomness"] = {**found["randomness"], "source": "operating system", "seed": None}
+    assert "subtract" not in statement_sections(found)[0].text[0]
+
+
+def test_bounds_that_are_round_numbers_are_shown_as_they_are(tmp_path: Path) -> None:
+    told = statement_markdown(stated(tmp_path, "dp-sgd"))
+    assert "and no more except with a chance of 0.0001." in told
+
+
+def test_the_claim_of_sums_is_lost_if_any_of_its_assumptions_fails(tmp_path: Path) -> None:
+    found = stated(tmp_path, "fedspd", **SUMS)
+    assert "If any of that fails, only a client's own noise is sure to be left: (" in statement_markdown(found)
+
+
+def test_the_word_that_promises_too_much_is_nowhere(tmp_path: Path) -> None:
+    assert "complian" not in statement_markdown(stated(tmp_path, "dp-sgd")).lower()
+
+
+def test_planned_releases_give_the_stated_epsilon(tmp_path: Path) -> None:
+    from fedspd.privacy.accounting import from_dict
+
+    claim = stated(tmp_path, "dp-sgd")["guarantee"]
+    planned = [(from_dict(one["event"]), one["count"]) for one in claim["planned"]]
+    assert spent(planned, claim["delta"]).epsilon <= claim["epsilon"]
+    assert math.isclose(spent(planned, claim["delta"]).epsilon, claim["epsilon"], rel_tol=1e-3)
+
+
+def without_a_part(value: Any) -> Any:
+    """Copies of a value, each without one key of an object."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield {key: other for key, other in value.items() if key != name}
+            yield from ({**value, name: changed} for changed in without_a_part(one))
+    elif isinstance(value, list):
+        for place, one in enumerate(value):
+            yield from ([*value[:place], changed, *value[place + 1 :]] for changed in without_a_part(one))
+
+
+def with_an_odd_part(value: Any) -> Any:
+    """Copies of a value, each with one part that is of another kind."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield from ({**value, name: changed} for changed in with_an_odd_part(one))
+    elif isinstance(value, list):
+        for place, one in enumerate(value):
+            yield from ([*value[:place], changed, *value[place + 1 :]] for changed in with_an_odd_part(one))
+    else:
+        yield from (["x"], -1, True, "odd", None)
