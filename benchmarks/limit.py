@@ -47,7 +47,7 @@ from fedspd.algorithms.methods.fedspd_published import FedSPDPublished
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.jax_engine.session import installed, session
 from fedspd.engine.numpy_engine import PART, draw_round
-from fedspd.engine.participation import plan_rounds
+from fedspd.engine.participation import plan_course
 from fedspd.engine.round import Played
 from fedspd.engine.spending import Spending
 from fedspd.problem import Objective
@@ -308,7 +308,7 @@ def compiled(simulation: Simulation) -> Callable[[], Any]:
 
     shards = simulation.shards
     shape = program_key(simulation, shards.features.dtype, False)
-    played = list(plan_rounds(simulation, Spending(simulation.plan, shards.clients, None, False)))
+    played = plan_course(simulation, Spending(simulation.plan, shards.clients, None, False))
     lane = jax.tree.map(jnp.asarray, make_inputs(simulation, played, shape, base=0, test=0, drawn=None))
     inputs = lane, jnp.asarray(shards.features), jnp.asarray(shards.labels)
     program = jax.jit(partial(all_rounds, shape)).lower(*inputs).compile()

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 from fedspd.deploy.protocol.identity import read_identity
+from fedspd.deploy.site.computing.records import Records
 from fedspd.deploy.site.connection import Connection, Ended, Rejected
-from fedspd.deploy.site.records import Records
 from fedspd.deploy.site.respond import respond
 from fedspd.deploy.site.serve import answer_to
 from tests.support.deploy.live import ROOT, change, live

@@ -18,8 +18,10 @@ HEAD = """# Dependencies
 What `pip install` brings with it: for the library alone, and what each extra adds. Licenses are those that the packages
 declare in their metadata, at the versions of `constraints.txt`; their own files have the last word.
 `python scripts/write_dependencies.py` writes this page from what is installed, on Linux, and
-`tests/security/test_dependencies.py` holds the two against each other. No advisory database was at hand: whether
-vulnerabilities of these versions are known is not checked here.
+`tests/security/test_dependencies.py` holds the two against each other. Whether vulnerabilities of these versions are
+known is not checked by a test: no advisory database is at hand without a network, and `pip-audit`, tried on this list
+without one, could audit none of these packages. With a network, `pip install pip-audit` and then
+`pip-audit --requirement constraints.txt` asks for them.
 """
 
 

@@ -8,9 +8,13 @@ Usage: python scripts/write_results.py [--reproduction runs/reproduction] [--com
 
 import argparse
 import csv
+import json
 import re
 import shutil
 from pathlib import Path
+
+from fedspd.studies.compare.page import BESIDE
+from fedspd.studies.lineup import SECURE_SUMS
 
 PAGE = Path("docs/results.md")
 FIGURES = Path("docs/figures")
@@ -45,11 +49,17 @@ def compared(text: str, study: Path) -> str:
     shown = [
         f"![Accuracy against epsilon under three kinds of trust on {data}](figures/{name})" for data, name in names
     ]
-    text = between(text, "trust", "\n".join(shown))
+    text = between(text, "trust", "\n".join((*shown, "", *relied_on(study / "page.json"))))
     text = between(text, "figures", "\n".join(f"![{caption(path.stem)}](figures/{path.name})" for path in drawn))
     text = between(text, "classes", (study / "summary.md").read_text())
     text = between(text, "accuracy", pivot(study / "leaderboard.csv"))
     return between(text, "behind", told_apart(study / "behind.csv"))
+
+
+def relied_on(page: Path) -> list[str]:
+    """What secure sums and a trusted server rest on, as the comparison says it: the caption of all figures of trust."""
+    stated = json.loads(page.read_text())["privacy"]
+    return [text.partition(f" {BESIDE}")[0] for text in stated if text.startswith(SECURE_SUMS)]
 
 
 def caption(name: str) -> str:

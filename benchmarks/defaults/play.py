@@ -14,7 +14,7 @@ from benchmarks.defaults.tables import GENERATED
 from fedspd.assemble import prepare_experiment
 from fedspd.config import load
 from fedspd.engine import simulate
-from fedspd.engine.measures import measures_on
+from fedspd.engine.measuring.measures import measures_on
 from fedspd.target import Classes
 
 QUICK = {

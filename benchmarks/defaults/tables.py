@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow
 
 from fedspd.data import Cells, Schema, frame_cells
-from fedspd.data.columns import Numeric
+from fedspd.data.features.columns import Numeric
 from fedspd.target import Classes, Number
 
 RECORDS, TESTED, COLUMNS = 10_000, 4_000, 12
