@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedspd import InputError, run
 from fedspd.algorithms.base import SolvesExactly
 from fedspd.algorithms.methods.private_admm import PrivateADMM
-from fedspd.algorithms.parts.exactness import bounded_pull, enlarged, influence
+from fedspd.algorithms.parts.exactness import bounded_pull, enlarged, influence, least_curvature, require_solvable
 from fedspd.problem import (
     LEFT,
     Huber,
@@ -166,3 +166,16 @@ def test_the_influence_of_a_record_is_what_clipping_or_its_row_leaves_of_it() ->
     np.testing.assert_allclose(influence(flat, 1.0, sizes), 0.1 / sizes)
     np.testing.assert_allclose(influence(flat, None, sizes), 0.1 / sizes)
     assert enlarged(2.0) == 2.0 * (1 + LEFT)
+
+
+@pytest.mark.parametrize("records", [1, 325, 8911, 100_000])
+def test_a_rule_may_choose_the_least_curvature_and_two_percent_less_is_refused(records: int) -> None:
+    objective, divisors = Objective(Softmax(2), SquaredL2(1e-4), 0.7), np.full(3, 325.61)
+    least = least_curvature(objective, 1.0, records, divisors, 82)
+    require_solvable(objective, 1.0, least, records, divisors, 82)
+    with pytest.raises(InputError, match="sub-problems must be solved"):
+        require_solvable(objective, 1.0, 0.98 * least, records, divisors, 82)
+
+
+def test_where_no_curvature_helps_the_least_is_infinite() -> None:
+    assert least_curvature(Objective(Softmax(2), Unregularized(), 0.7), 1.0, 10**6, np.full(1, 325.61), 82) == inf

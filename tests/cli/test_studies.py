@@ -236,9 +236,9 @@ def test_a_comparison_has_every_method_once_and_the_central_one(studied: dict[st
         accuracy
     )
     assert all(81 < accuracy[called[method]] < 86 for method in ("FedSPD-DP", "DP-SGD", "DP-FedAvg", *OPEN)), accuracy
-    assert [accuracy[method] for method in TRUST] == sorted(accuracy[method] for method in TRUST), (
-        "more trust, more of it"
-    )
+    alone, sums, trusted = (accuracy[method] for method in TRUST)
+    assert alone + 0.5 < min(sums, trusted), "sums are worth more than half a point"
+    assert abs(sums - trusted) < 0.2, "and at this budget as much as a trusted server, but for the noise of one seed"
     board = [row for row in rows if row["method"] not in TRUST]  # whose rounds are the rule's own
     megabytes = {row["method"]: float(row["MB up"]) for row in board if row["MB up"]}
     others = {"one shot": 0.131, "DP-SCAFFOLD": 1.312}  # one round, and two matrices in each

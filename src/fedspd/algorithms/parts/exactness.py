@@ -6,6 +6,7 @@ of the sub-problem; so settings that leave no room for a pull are refused, and a
 which is a function of what was released and heard, is shortened: no record decides either.
 """
 
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from fedspd.problem.regularizers import MATRIX
 from fedspd.typing import Array, Batches, array_namespace
 
 ROOM = 100.0  # pulls of so many G must be solved well enough
+LARGEST_EXPONENT = 9.0  # of ten, of a curvature that a rule may choose
 TERMS = 16  # roundings of the terms beside the gradient, at most
 
 
@@ -66,17 +68,41 @@ def require_solvable(
         divisors: what each client divides its sum by.
         columns: of the features.
     """
-    bound = objective.gradient_bound(row_norm)
-    room = _room(objective, bound, row_norm, curvature, records, np.asarray(divisors, float), columns)
-    crowd = records / np.asarray(divisors, float)
-    condition = 1 + objective.smoothness(row_norm) * crowd / curvature
-    needed = steps_enough(np, condition, 4 * (room / bound + crowd) * np.asarray(divisors, float) / LEFT)
-    if not np.all((room >= ROOM * bound) & (needed <= GRADIENT_STEPS)):
+    if not _is_solvable(objective, row_norm, curvature, records, divisors, columns):
         raise InputError(
             f"sub-problems must be solved to {LEFT:g} of what one record adds, which double precision cannot promise "
-            f"for gradients of norm {bound:g}, curvature {curvature:g} and {records} records; raise "
-            "problem.clip_norm or algorithm.penalty, or deal the records to more clients."
+            f"for gradients of norm {objective.gradient_bound(row_norm):g}, curvature {curvature:g} and {records} "
+            "records; raise problem.clip_norm or algorithm.penalty, or deal the records to more clients."
         )
+
+
+def least_curvature(objective: Objective, row_norm: float, records: int, divisors: Any, columns: int) -> float:
+    """The least curvature of sub-problems that are not refused, within a percent, for rules that choose one.
+
+    Zero where the records alone would do, infinite where no curvature helps. Arguments as above.
+    """
+
+    def solvable(exponent: float) -> bool:
+        return _is_solvable(objective, row_norm, 10.0**exponent, records, divisors, columns)
+
+    low, high = -LARGEST_EXPONENT, LARGEST_EXPONENT
+    if solvable(low) or not solvable(high):
+        return 0.0 if solvable(low) else inf
+    while high - low > 0.004:
+        middle = (low + high) / 2
+        low, high = (low, middle) if solvable(middle) else (middle, high)
+    return 10.0**high
+
+
+def _is_solvable(
+    objective: Objective, row_norm: float, curvature: float, records: int, divisors: Any, columns: int
+) -> bool:
+    bound, each = objective.gradient_bound(row_norm), np.asarray(divisors, float)
+    room = _room(objective, bound, row_norm, curvature, records, each, columns)
+    crowd = records / each
+    condition = 1 + objective.smoothness(row_norm) * crowd / curvature
+    needed = steps_enough(np, condition, 4 * (room / bound + crowd) * each / LEFT)
+    return bool(np.all((room >= ROOM * bound) & (needed <= GRADIENT_STEPS)))
 
 
 def _gradient_bound(xp: Any, objective: Objective, row_norm: Any) -> Any:

@@ -9,6 +9,7 @@ from math import ceil, expm1, inf, sqrt
 from typing import NamedTuple
 
 from fedspd.algorithms.method import Public, Work
+from fedspd.algorithms.parts.exactness import least_curvature
 from fedspd.algorithms.parts.way import Pull, longest_step, momentum_for, path_length
 from fedspd.errors import InputError
 from fedspd.privacy import POISSON, WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling
@@ -95,6 +96,8 @@ def gradient_steps(
 def exact_steps(public: Public, wishes: Wishes, *, pure: bool = False, count: Counts | None = None) -> Steps:
     """For exact sub-problems one number is left: the curvature that is added to them, the penalty.
 
+    It is never less than what double precision can solve for, by the same public numbers that refuse it.
+
     Args:
         public: numbers of the run.
         wishes: what was set.
@@ -111,6 +114,10 @@ def exact_steps(public: Public, wishes: Wishes, *, pure: bool = False, count: Co
     if pure:
         one_round = public.epsilon / (participations if public.budget == "total" else 1)
         penalty = max(penalty, smoothness / (float(public.holdings.divisors.min()) * expm1(one_round / 4)))
+    least = least_curvature(
+        public.objective, row_norm, int(public.holdings.sizes.max()), public.holdings.divisors, public.columns
+    )
+    penalty = max(penalty, least) if least < inf else penalty  # what nothing helps is refused when it is checked
     return Steps(rounds, participations, wishes.inverse_step or smoothness, wishes.penalty or penalty)
 
 
