@@ -78,12 +78,21 @@ def test_labels_of_a_schema_may_be_numbers() -> None:
     assert fitted.score(TABLE, (LABELS == "ill").astype(int)) > 0.8
 
 
+@pytest.mark.parametrize("as_listed", [list, np.asarray])
+def test_bounds_may_be_listed_in_the_order_of_the_columns(as_listed: Any) -> None:
+    listed = classifier(bounds=as_listed([BOUNDS[name] for name in NUMBERS])).fit(NUMBERS, LABELS, groups=CLIENTS)
+    named = classifier(bounds=BOUNDS).fit(NUMBERS, LABELS, groups=CLIENTS)
+    assert np.array_equal(listed.coef_, named.coef_)
+
+
 REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "no bounds": (NUMBERS, {"bounds": None}, "never read from the records, got none; pass bounds="),
     "bounds of some": (NUMBERS, {"bounds": {"age": (0, 9)}}, "got too few or too many: dose; add or remove them"),
     "bounds of others": (NUMBERS, {"bounds": BOUNDS | {"size": (0, 9)}}, "got too few or too many: size"),
     "bounds in words": (NUMBERS, {"bounds": "data"}, "two numbers, a dictionary or 'clip', got 'data'"),
     "three bounds": (NUMBERS, {"bounds": (0, 1, 2)}, r"bounds must be two numbers, got \(0, 1, 2\); write"),
+    "bounds of one column too few": (NUMBERS, {"bounds": [(0, 1)]}, r"bounds must be two numbers, got \[\(0, 1\)\]"),
+    "a bound of three": (NUMBERS, {"bounds": [(0, 1), (0, 1, 2)]}, r"bounds must be two numbers, got \[\(0, 1\), \(0"),
     "bounds twice": (TABLE, {"schema": SCHEMA}, "bounds stand in the schema, got bounds beside it"),
     "classes twice": (TABLE, {"bounds": None, "schema": SCHEMA, "classes": ["a"]}, "classes stand in the schema"),
     "text": (TABLE.assign(blood=TABLE["blood"].astype(str)), {}, "'blood' must hold numbers, truth values or declared"),

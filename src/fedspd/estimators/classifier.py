@@ -36,8 +36,8 @@ class FedSPDClassifier(ClassifierMixin, FederatedEstimator):
         delta: its failure probability.
         method: any that `fedspd methods` lists; one without privacy needs `epsilon=float("inf")`.
         bounds: publicly known bounds of numbers, beyond which values are moved onto them: (lower, upper) for all,
-            {column: (lower, upper)}, or "clip" for -5 and 5, where features are standardized already. They are never
-            read from the records.
+            {column: (lower, upper)}, a list of (lower, upper) in the order of the columns of numbers, or "clip" for -5
+            and 5, where features are standardized already. They are never read from the records.
         schema: all that is public about the table, a `fedspd.data.Schema` or the path to a `schema.toml`, in place of
             bounds and classes. Without one, a categorical dtype declares levels; missing numbers are refused.
         clients: to so many the records are dealt at random, where `fit` gets no `groups`.

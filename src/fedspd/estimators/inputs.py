@@ -1,5 +1,6 @@
 """From what is handed to `fit` and `predict` to columns and a schema. Nothing public is read from the records."""
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -108,6 +109,8 @@ def _ranges(bounds: Any, numbers: Sequence[str]) -> dict[str, tuple[float, float
             raise InputError(f"bounds must be two numbers, a dictionary or 'clip', got {bounds!r}; use one of them.")
         return dict.fromkeys(numbers, CLIP)
     if not isinstance(bounds, Mapping):
+        if _shape(bounds) == (len(numbers), 2):
+            return {name: pair(f"bounds of column {name!r}", each) for name, each in zip(numbers, bounds, strict=True)}
         return dict.fromkeys(numbers, pair("bounds", bounds))
     named = {f"x{name}" if isinstance(name, int) else str(name): each for name, each in bounds.items()}
     odd = sorted({*numbers} ^ {*named})
@@ -121,10 +124,18 @@ def _ranges(bounds: Any, numbers: Sequence[str]) -> dict[str, tuple[float, float
 
 def pair(what: str, value: Any) -> tuple[float, float]:
     """Two numbers, the lower one first."""
-    if np.shape(value) != (2,):
-        raise InputError(f"{what} must be two numbers, got {value!r}; write (lower, upper).")
+    if _shape(value) != (2,):
+        raise InputError(f"{what} must be two numbers, got {reprlib.repr(value)}; write (lower, upper).")
     lower, upper = (as_number(what, end) for end in value)
     return lower, upper
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """The lengths of nested sequences, none where they are not as long as each other."""
+    try:
+        return np.shape(value)
+    except ValueError:
+        return None
 
 
 def as_number(name: str, value: Any) -> float:
