@@ -35,6 +35,11 @@ def momentum() -> Any:
     return setting(None, "share of the last move that is made again; absent: by rule", at_least=0, below=1)
 
 
+def averaging() -> Any:
+    """A field for what the model is: of the last round, or of all."""
+    return setting(None, "whether the model is the mean of all rounds, later ones weighing more; absent: by rule")
+
+
 def penalty_share(when: When) -> Any:
     """A field for the part of gamma + rho that is rho."""
     return setting(None, "part of gamma + rho that is rho; absent: by rule", above=0, below=1, when=when)
