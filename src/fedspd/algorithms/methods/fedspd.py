@@ -190,8 +190,9 @@ def _on_sums(public: Public, settings: Settings, steps: Steps) -> SPDOnSums:
         )
     relation = work(settings).relation
     return SPDOnSums(
-        public.bounded, steps.penalty, steps.inverse_step, steps.momentum, public.share, relation, steps.stretch
-    )
+        public.bounded, steps.penalty, steps.inverse_step, steps.momentum, public.share, relation, steps.stretch,
+        public.clients,
+    )  # fmt: skip
 
 
 METHOD = Method(
