@@ -136,6 +136,20 @@ def test_the_second_number_of_several_plans_stays_under_its_cap_and_so_does_what
         assert not own or spent(own, CAPPED.delta).epsilon <= 1.0
 
 
+@pytest.mark.parametrize(
+    ("budget", "event"),
+    [(Budget(1e4, 1e-5), Gaussian(3.0)), (Budget(100.0, 1e-5, epsilon_alone=1e4), SharedGaussian(5.0, 3.0))],
+)
+def test_budgets_beyond_what_is_accounted_for_have_room_for_what_is_and_end_in_no_error(
+    budget: Budget, event: Event
+) -> None:
+    """So many releases that their noise together is less than any event may have ended a site's run in a crash."""
+    terms = agree(budget, {event: 2})
+    count = room(terms, {event: 1}, event)
+    assert count > 1000
+    assert rule_for(terms, {event: 1 + count}) is not None
+
+
 EVENTS: list[Event] = [ROUND, SCALING, Laplace(40.0), FixedSize(5.0, 325, 50), FixedSize(2.0, 325, 50, 5, 0.95)]
 
 
