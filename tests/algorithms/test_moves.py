@@ -193,3 +193,28 @@ def test_rules_average_where_rounds_have_room_and_noise_is_small() -> None:
     assert averaging(algorithm__local_steps=2) == averaging(algorithm__step_scale=2.0) == 0
     assert averaging(algorithm__averaging=False) == 0
     assert averaging(algorithm__averaging=True, algorithm__step_scale=2.0) == 1
+
+
+def farthest(algorithm: SPDOnSums, rounds: int) -> float:
+    """How far from the start the model gets where the same one of five cohorts is drawn again and again at first."""
+    server, state, previous = algorithm.start(np.zeros((5, 1, 1)))
+    tables: list[Any] = [state.weights, state.dual, previous]
+    found, rng = 0.0, np.random.default_rng(0)
+    for round in range(1, rounds + 1):
+        one = [0 if round <= rounds // 2 else int(rng.integers(5))]
+        weights, dual, before = (table[one] for table in tables)
+        told = algorithm.broadcast(server, round)
+        gradient = Release((0.1 * (told.weights - 1.0))[None])  # pyright: ignore[reportAbstractUsage]
+        own, reply = algorithm.settle(told, Released(weights, dual), gradient, None)
+        server = algorithm.merge(server, told, reply, before, np.ones(1))
+        for table, new in zip(tables, (own.weights, own.dual, reply), strict=True):
+            table[one] = new
+        found = max(found, float(np.abs(np.asarray(algorithm.model(server))).max()))
+    return found
+
+
+def test_momentum_does_not_run_away_while_few_cohorts_have_answered() -> None:
+    """A mean over one that has answered is that one's: sent ahead as a fifth of a mean, it doubled round by round."""
+    five = SPDOnSums(OBJECTIVE, 0.1, 0.5, momentum=0.6, share=0.2, cohorts=5)
+    assert farthest(five, 20) < 2
+    assert farthest(replace(five, cohorts=1), 20) > 10, "planted: as if all had answered from the start"

@@ -120,6 +120,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"privacy.trust": "each-upload", "privacy.cohorts": 3}, "privacy.trust = secure-sums"),
     ({"privacy.trust": "each-upload", "run.absence": 0.5}, "privacy.trust = secure-sums"),
     ({"run.min_participants": 2}, "privacy.trust = each-upload"),
+    ({"privacy.budget": "round", "privacy.epsilon_alone": 0.4}, "epsilon_alone .* needs privacy.budget = total"),
 ]
 
 

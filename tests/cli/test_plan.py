@@ -33,6 +33,7 @@ name = "ward"
 levels = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]
 """
 SITES = ("--clients", "5", "--records", "6500")
+MANY = ("--clients", "100", "--records", "325")
 
 
 def printed(*arguments: str) -> str:
@@ -90,9 +91,28 @@ def test_a_data_set_is_planned_as_it_would_be_run() -> None:
     assert sum(one["coordinates"] for one in plan["columns"]) == 116, "and a bias"
 
 
+@pytest.mark.parametrize("trust", ["each-upload", "secure-sums"])
+@pytest.mark.parametrize("name", ["dp-sgd", "noisy-prox-gd"])
+def test_methods_without_a_figure_beside_the_papers_are_planned_from_counts_too(name: str, trust: str) -> None:
+    plan = values(*MANY, "--trust", trust, "--set", f"algorithm.name={name}")
+    assert (plan["algorithm"], plan["guarantee"], plan["participants"]) == (name, "proved", 20)
+    assert ("epsilon_alone" in plan) == (trust == "secure-sums")
+    assert "times_less_noise" not in plan
+
+
+@pytest.mark.parametrize(("key", "own", "other"), [("batch_size", 20, 1), ("local_steps", 5, 325)])
+def test_a_plan_from_counts_is_of_the_batches_and_steps_that_are_set(key: str, own: int, other: int) -> None:
+    """It said that a round took whole shards in one step, whatever was set."""
+    plan = values(*MANY, "--set", f"algorithm.{key}={own}")
+    assert {plan["batch_size"], plan["local_steps"]} == {own, other}
+    whole = values(*MANY)
+    assert (whole["batch_size"], whole["local_steps"]) == (325, 1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        ((*MANY, "--set", "algorithm.name=one-shot"), "a plan of pure privacy needs a table, .* got one-shot without"),
         ((*SITES, "--write-schema", "x.toml"), "needs columns to encode, got none; add --schema or --data"),
         ((*SITES, "--client", "ward"), "--target, --client and --person are of a table, got one without --data"),
         (("--data", "adult", "--records", "5"), "got --records beside it; leave it out"),

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from fedspd.cli.commands.privacy import register
 from fedspd.cli.events import SamplingKind, event_of
 from fedspd.errors import InputError
-from fedspd.privacy.accounting import FixedSize, Gaussian
+from fedspd.privacy.accounting import FixedSize, Gaussian, SharedGaussian, spent
 from fedspd.privacy.ledger import Budget, Ledger, verify
 from fedspd.report.numbers import rounded
 from tests.support.ledger.fresh import new_ledger
@@ -187,6 +187,18 @@ def test_ledger_show_is_short_for_many_clients_and_long_when_asked(tmp_path: Pat
     assert "And 80 clients that spent no more; --long lists all." in text
     long = printed("ledger", "show", str(tmp_path / "ledger.db"), "--long")
     assert all(client in long for client in clients)
+
+
+@pytest.mark.parametrize("clients", [2, 9])
+def test_ledger_show_has_both_numbers_their_caps_and_what_the_first_rests_on(clients: int, tmp_path: Path) -> None:
+    event, names = SharedGaussian(40.0, 10.0), [f"client-{number}" for number in range(clients)]
+    with new_ledger(tmp_path / "ledger.db") as ledger:
+        ledger.enter(dict.fromkeys(names, Budget(1.0, 1e-5, epsilon_alone=7.5)))
+        ledger.charge("first", 1, "uploads", dict.fromkeys(names, event))
+    text = printed("ledger", "show", str(tmp_path / "ledger.db"))
+    assert text.count("alone 7.5") == clients, "the cap, in a short table and in a long one"
+    assert text.count(f"alone {rounded(spent({Gaussian(10.0): 1}, 1e-5).epsilon, up=True)}") == clients
+    assert "both hold if no more members of a cohort collude than their run counted on" in text
 
 
 def test_ledger_show_says_which_part_of_delta_a_plan_has_reserved(ledger_file: Path, tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ def test_a_server_that_dies_between_masks_and_their_removal_pays_for_another_att
     lost = LostSum(sites.homes, before.run, {int(place): masked[place] for place in masked.files})
     noise = lost.part.noise.scale * SITES**0.5
     assert np.abs(lost.total).max() < lost.part.reach + 6 * noise, "so it is the sum, and no masks are left on it"
-    changes = (f"federation.{name}={fault}" for name in ("folder", "name"))
+    changes = (f"federation.folder={fault}", f"federation.name={fault}", "federation.round_seconds=60")
     sites.server(*(word for change in changes for word in ("--set", change)), name="resumed")
     assert sites.await_end(SECONDS, "resumed") == 0, sites.log("resumed")
     after = load(sites.folder / fault)

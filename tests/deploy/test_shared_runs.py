@@ -1,5 +1,7 @@
 """Runs of sites that share noise: what they are charged, what they keep, what they and the results say."""
 
+import json
+import sqlite3
 from dataclasses import replace
 from math import sqrt
 from pathlib import Path
@@ -17,7 +19,7 @@ from fedspd.deploy.setup.check import check_site
 from fedspd.deploy.site import client as client_module
 from fedspd.deploy.site.approval import waiting
 from fedspd.deploy.site.client import Client
-from fedspd.deploy.site.store import Stored
+from fedspd.deploy.site.store import Store, Stored
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import Gaussian, SharedGaussian, spent
 from fedspd.privacy.ledger import Ledger
@@ -102,6 +104,41 @@ def test_secrets_of_an_attempt_that_a_site_never_heard_the_end_of_are_erased_wit
     with made.store(1) as store:
         rows = store._connection.execute("SELECT masked, secrets FROM attempts").fetchall()
     assert rows == [(1, b"")]
+
+
+def left_in_files(made: Federation, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """After a run, is a secret of a masked round anywhere on a site's disk?"""
+    secrets, truth = set[bytes](), Store.keep_secrets
+
+    def noted(self: Store, run: str, round: int, attempt: str, masked: bool, content: bytes) -> None:
+        secrets.add(json.loads(content)["secrets"].encode())
+        truth(self, run, round, attempt, masked, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "keep_secrets", noted)
+        made.serve()
+    assert len(secrets) == 2 * SITES, "fresh ones in each round"
+    files = [path.read_bytes() for site in made.sites for path in site.parent.iterdir() if path.is_file()]
+    return any(one in content for one in secrets for content in files)
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_secrets_that_were_erased_are_in_no_file_of_a_site(
+    left: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if left:  # planted: what is erased is not overwritten
+        connect = sqlite3.connect
+        monkeypatch.setattr(
+            sqlite3, "connect", lambda *some, **more: connect(*some, **more, factory=WithoutOverwriting)
+        )
+    assert left_in_files(sharing(tmp_path, run__rounds=2), monkeypatch) is left
+
+
+class WithoutOverwriting(sqlite3.Connection):
+    """A database that leaves what is erased where it was."""
+
+    def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+        return super().execute(sql.replace("secure_delete = ON", "secure_delete = OFF"), *parameters)
 
 
 @pytest.mark.parametrize("stage", ["train.mask", "train.unmask"])

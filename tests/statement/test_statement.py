@@ -13,11 +13,14 @@ from fedspd.assemble import execute, prepare_experiment
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import spent
 from fedspd.privacy.ledger import Ledger, create_ledger
+from fedspd.report.numbers import at_most
+from fedspd.report.statement.card import card_lead
 from fedspd.report.statement.markdown import statement_markdown
 from fedspd.report.statement.sections import statement_sections
 from fedspd.results import read_statement, write_statement
 from fedspd.results.statement import misfits, schema, statement_text
-from fedspd.statement import claimed, with_ledger
+from fedspd.statement import card_of, claimed, with_ledger
+from fedspd.statement.registry import registry_draft
 from tests.support.small_runs import small_run
 
 PROVED = sorted(name for name, method in METHODS.items() if method.guarantee == "proved")
@@ -118,6 +121,37 @@ def test_bounds_that_are_round_numbers_are_shown_as_they_are(tmp_path: Path) -> 
 def test_the_claim_of_sums_is_lost_if_any_of_its_assumptions_fails(tmp_path: Path) -> None:
     found = stated(tmp_path, "fedspd", **SUMS)
     assert "If any of that fails, only a client's own noise is sure to be left: (" in statement_markdown(found)
+
+
+def test_no_page_tells_the_first_number_of_sums_without_what_it_rests_on_and_the_second(tmp_path: Path) -> None:
+    found = stated(tmp_path, "fedspd", **SUMS)
+    trust, alone = found["trust"], f"({at_most(found['trust']['epsilon_alone'])}, 1e-05)"
+    assert (trust["colluders"], trust["members"], trust["threshold"]) == (1, 10, 8)
+    rests = "if at most 1 of the 10 members of a cohort tell what they know, any sum holds at least 8 of them, and the"
+    record = execute(prepare_experiment(small_run("fedspd", **SUMS))).record()
+    draft = registry_draft(found)["deployment"]["deployment_model"]["trust_assumptions"]
+    for told in (statement_sections(found)[0].text[0], card_lead(card_of(record, found)), draft):
+        assert rests in told, told
+        assert f"Without these assumptions, by a client's own noise alone: {alone}." in told, told
+    assert "holds as far as the claim's assumptions do" in statement_sections(found)[1].text[0]
+    (tmp_path / "plain").mkdir()
+    plain = stated(tmp_path / "plain", "fedspd")
+    for told in (statement_sections(plain)[0].text[0], card_lead(card_of(record, plain))):
+        assert "assumptions" not in told
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        ("fedspd", SUMS, "sums over a cohort's members of clipped gradients"),
+        ("dp-fedavg", SUMS | {"privacy__unit": "client"}, "sums over a cohort's members of the change"),
+        ("fedspd", {}, "the average of the local steps"),
+    ],
+)
+def test_a_statement_says_what_left_the_clients_also_where_only_sums_of_it_are_seen(
+    name: str, changes: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    assert stated(tmp_path, name, **changes)["released"]["what"].startswith(words)
 
 
 def test_the_word_that_promises_too_much_is_nowhere(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ _SOME: Condition = (lambda c: not c.algorithm.method.needs.everybody, "a method 
 _ROUNDS: Condition = (lambda c: not c.algorithm.method.needs.one_round, "a method with several rounds")
 _GIVEN_BOUND: Condition = (lambda c: not c.algorithm.method.needs.own_bound, "a method that clips to a given bound")
 _BUDGET: Condition = (lambda c: c.privacy.noise_multiplier is None, "that privacy.noise_multiplier is left out")
+_TOTAL: Condition = (lambda c: c.privacy.budget == "total", "privacy.budget = total")
 _NOISY: Condition = (lambda c: c.data.scaling == "noisy-moments", "data.scaling = noisy-moments")
 _SUMS: Condition = (lambda c: c.privacy.trust == "secure-sums", "privacy.trust = secure-sums")
 _APART: Condition = (lambda c: c.privacy.trust == "each-upload", "privacy.trust = each-upload")
@@ -57,7 +58,7 @@ NEEDED: dict[str, tuple[Condition, ...]] = {
     "privacy.cohorts": (_SUMS,),
     "privacy.threshold": (_SUMS,),
     "privacy.colluders": (_SUMS,),
-    "privacy.epsilon_alone": (_SUMS, _BUDGET),
+    "privacy.epsilon_alone": (_SUMS, _BUDGET, _TOTAL),
     "run.rounds_at_most": (_PROVED, _ROUNDS, (lambda c: c.run.rounds is None, "that run.rounds is left out")),
     "run.selection": (_SOME, (lambda c: c.run.most_stale is None, "that run.most_stale is left out")),
     "run.most_stale": (_SOME,),

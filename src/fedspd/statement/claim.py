@@ -118,9 +118,10 @@ def _guarantee(summary: Summary, planned: Sequence[tuple[Event, int]]) -> dict[s
 
 
 def _released(summary: Summary) -> dict[str, Any]:
-    summed = summary.trust == SUMS
+    summed, method = summary.trust == SUMS, METHODS[summary.algorithm]
+    members = words.OF_WHOLE_MEMBERS if method.by_client else words.OF_MEMBERS
     return {
-        "what": METHODS[summary.algorithm].card.released,
+        "what": members if summed else method.card.released,
         "to": words.TO_SUMS if summed else words.TO_SERVER,
         "times": summary.participations_max,
         "uploads": summary.uploads,

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedspd.report.statement.released import released_afterwards
+from fedspd.report.statement.trust import conditions
 from fedspd.results import Statement, to_json
 from fedspd.results.counted import times
 
@@ -72,8 +73,7 @@ def _loss(statement: Statement) -> dict[str, Any]:
 
 def _model(statement: Statement) -> dict[str, Any]:
     run, trust, budget = statement["run"], statement["trust"], statement["budget"]
-    alone = trust["epsilon_alone"]
-    failing = "" if alone is None else f" If that fails, epsilon {alone:.5g} is left, by each client's own noise."
+    condition, otherwise = conditions(trust, statement["guarantee"]["delta"])
     later = [(one.apart, f"{one.what}, with noise, {times(one.number)}") for one in released_afterwards(statement)]
     within = ", ".join([f"{run['rounds']} rounds", *(told for apart, told in later if not apart)])
     beside = "".join(f" {told.capitalize()}, charged apart." for apart, told in later if apart)
@@ -81,7 +81,7 @@ def _model(statement: Statement) -> dict[str, Any]:
     return {
         "model_name": "Federated",
         "model_name_details": f"{run['clients']} clients; the server sees {trust['server_sees'].replace('-', ' ')}.",
-        "trust_assumptions": f"It holds against {trust['adversary']}.{failing}",
+        "trust_assumptions": f"It holds against {trust['adversary']}{condition}.{otherwise}",
         "actors": f"Clients, which hold the records and add noise; {statement['released']['to']}.",
         "release_type": "Many releases",
         "release_type_details": f"{within}, all part of one epsilon.{beside}{life}",

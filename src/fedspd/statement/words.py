@@ -8,6 +8,8 @@ from fedspd.results.counted import counted
 
 TO_SERVER = "the server, which sees each upload; every client is sent the models that follow from all of them"
 TO_SUMS = "the server, which sees sums over cohorts only; every client is sent the models that follow from them"
+OF_MEMBERS = "sums over a cohort's members of clipped gradients at the server's weights; all else follows from them"
+OF_WHOLE_MEMBERS = "sums over a cohort's members of the change that each makes to the weights, clipped as a whole"
 TUNING = (
     "This run tried out nothing: its settings were given, or follow from public numbers by fixed rules. Earlier trials "
     "on the same records are paid for if they were charged to the same ledger, and not covered otherwise."

@@ -18,6 +18,9 @@ from fedspd.privacy.accounting import (
     Laplace,
     Poisson,
     Relation,
+    SharedFixedSize,
+    SharedGaussian,
+    alone,
     calibrate,
     delta_at,
     fits_adaptively,
@@ -102,6 +105,49 @@ def test_only_what_composes_at_the_full_delta_and_only_under_a_plan_is_called_re
     assert is_reserved(terms, {ROUND: 15, later: 1})
     assert not is_reserved(agree(BUDGET), {ROUND: 15, later: 1})
     assert not is_reserved(terms, {ROUND: 20, later: 1})
+
+
+SHARED = SharedFixedSize(20.0, 325, 50, own_multiplier=2.607)  # of members that share noise: 20 fit by their own, too
+CAPPED = Budget(1.0, 1e-4, epsilon_alone=1.0)
+
+
+def test_a_plan_is_covered_to_its_last_round_by_the_cap_on_the_second_number_too() -> None:
+    """Its own noise went through the filter, which ended runs of batches before the rounds that noise was added for."""
+    terms = agree(CAPPED, {SHARED: 20})
+    assert fits_adaptively({SHARED: 20}, 1.0, 1e-4), "the first number is far from its budget"
+    assert not fits_adaptively({ROUND: 20}, 1.0, 1e-4)
+    assert rule_for(terms, {SHARED: 20}) is not None
+    assert rule_for(terms, {SHARED: 21}) is None
+    assert rule_for(agree(CAPPED), {SHARED: 20}) is None, "without a plan there is the filter"
+
+
+@pytest.mark.parametrize("plan", [{}, {SHARED: 20}, {SHARED: 10}, {SharedGaussian(60.0, 30.0): 40}])
+def test_the_second_number_of_several_plans_stays_under_its_cap_and_so_does_what_there_is_room_for(
+    plan: dict[Event, int],
+) -> None:
+    terms = agree(CAPPED, plan)
+    for event in (SHARED, SharedGaussian(60.0, 30.0), SharedGaussian(9.0, 8.0)):
+        history = dict.fromkeys(plan, 3)
+        after = history.get(event, 0) + room(terms, history, event)
+        full = {**history, event: after} if after else history
+        assert not full or rule_for(terms, full) is not None
+        assert rule_for(terms, {**history, event: after + 1}) is None
+        own = {alone(one): count for one, count in full.items()}
+        assert not own or spent(own, CAPPED.delta).epsilon <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("budget", "event"),
+    [(Budget(1e4, 1e-5), Gaussian(3.0)), (Budget(100.0, 1e-5, epsilon_alone=1e4), SharedGaussian(5.0, 3.0))],
+)
+def test_budgets_beyond_what_is_accounted_for_have_room_for_what_is_and_end_in_no_error(
+    budget: Budget, event: Event
+) -> None:
+    """So many releases that their noise together is less than any event may have ended a site's run in a crash."""
+    terms = agree(budget, {event: 2})
+    count = room(terms, {event: 1}, event)
+    assert count > 1000
+    assert rule_for(terms, {event: 1 + count}) is not None
 
 
 EVENTS: list[Event] = [ROUND, SCALING, Laplace(40.0), FixedSize(5.0, 325, 50), FixedSize(2.0, 325, 50, 5, 0.95)]

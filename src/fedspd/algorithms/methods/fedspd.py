@@ -196,6 +196,7 @@ def _on_sums(public: Public, settings: Settings, steps: Steps) -> SPDOnSums:
     return SPDOnSums(
         public.bounded, steps.penalty, steps.inverse_step, steps.momentum, public.share, relation, steps.stretch,
         steps.averaging,
+        public.clients,
     )  # fmt: skip
 
 

@@ -36,6 +36,7 @@ class SPDOnSums:
     relation: str = "replace-one"
     stretch: float = 1.0  # how much longer than safe steps may grow
     averaging: float = 0.0  # 1: the model is the mean of all rounds, later ones weighing more; 0: the last one
+    cohorts: int = 1
 
     local_steps = 1
     keeps_replies = False  # a cohort's reply is its server's own
@@ -56,8 +57,13 @@ class SPDOnSums:
         return server, Released(zeros, zeros), xp.stack([zeros, zeros], axis=1)
 
     def broadcast(self, server: Array, round: Any) -> Told:
-        """The mean of the latest replies, or what lies ahead of it, γ, and how much longer steps are."""
-        return sent(server, self.inverse_step, self.momentum, self.share)
+        """The mean of the latest replies, or what lies ahead of it, γ, and how much longer steps are.
+
+        A mean over the few that have answered hears of a round in full: it is sent ahead by no more for others that
+        it does not hold yet, or it would run away while one cohort is drawn again and again.
+        """
+        answered = server[-1, 0, 0] / self.cohorts
+        return sent(server, self.inverse_step, self.momentum * answered, self.share)
 
     def query(self, told: Told, client: Released, batches: Batches) -> tuple[Query, None]:
         """The mean of clipped record gradients; the dual does not enter."""

@@ -15,6 +15,7 @@ from fedspd.assemble.settled import settle
 from fedspd.config import Config
 from fedspd.data import Cells, Holdings
 from fedspd.data.holding.held_out import planned_holdings
+from fedspd.engine.batches import nominal_sizes
 from fedspd.errors import InputError
 from fedspd.evaluate.counting import BINS, Counting
 from fedspd.evaluate.intervals import QUANTILE
@@ -26,44 +27,73 @@ PAPERS_STEPS, PAPERS_BATCH = 5, 10
 
 
 def proposed_plan(config: Config, records: int) -> dict[str, Any]:
-    """Rounds, step sizes, multiplier and noise on the averaged model, beside the paper's at the same step size.
+    """Rounds, step sizes and multiplier; of FedSPD-DP on whole shards, noise on the averaged model, and the paper's.
 
     Args:
-        config: of the preset's method, with the number of clients.
+        config: with the number of clients.
         records: of each client.
     """
     if records < 1:
         raise InputError(f"records must be at least 1, got {records}; correct them.")
-    clients, epsilon, delta = config.partition.clients, config.privacy.epsilon, config.privacy.delta
-    target, cohorts = Classes("label", ("no", "yes")), cohorts_of(config)
-    held = Holdings(np.full(clients, records), config.problem.counts)  # pyright: ignore[reportArgumentType]
+    if config.algorithm.method.kind.law == "laplace":
+        raise InputError(
+            "a plan of pure privacy needs a table, since noise of that law depends on the number of columns, got "
+            f"{config.algorithm.name} without one; add --data, or plan another method."
+        )
+    target, work = Classes("label", ("no", "yes")), config.algorithm.work
+    held = Holdings(np.full(config.partition.clients, records), config.problem.counts)  # pyright: ignore[reportArgumentType]
     dealt = planned_holdings(held, config.evaluation.held_out)
-    holdings, (made, plan) = pooled_holdings(dealt, cohorts), agree(config, dealt, 1, target)
-    algorithm, participations = made.algorithm, made.participations
-    assert isinstance(algorithm, FedSPD | SPDOnSums), "the preset's method"
-    assert participations is not None, "a proved method counts them"
-    clipped, gamma, rho = algorithm.objective.clip_norm, algorithm.inverse_step, algorithm.penalty
-    scale = float(np.max(plan.noise_scale(np.arange(holdings.clients), algorithm.sensitivity(1, holdings.divisors))))
-    noise = averaged_noise(scale / (gamma + rho if cohorts else 1.0), holdings.clients)
-    papers = papers_noise(epsilon, delta, clients, records, participations, clipped, gamma, rho)
+    agreed = agree(config, dealt, 1, target)
     return {
-        "batch_size": records,
-        "local_steps": 1,
+        "algorithm": config.algorithm.name,
+        "batch_size": work.batch_size or records,
+        "local_steps": work.local_steps,
+        **_told(config, config.participants, agreed),
+        **told_evaluation(config, agreed.plan, held.records),
+        **_beside_the_paper(config, agreed, dealt, records),
+    }
+
+
+def _told(config: Config, participants: int, agreed: Agreed[Any]) -> dict[str, Any]:
+    """What follows from an agreement, whatever the method."""
+    algorithm, made, plan = agreed.algorithm, agreed.made, agreed.plan
+    most = plan.most_participations if isinstance(plan, ProvedPlan) else None
+    inverse_step = getattr(algorithm, "inverse_step", None)
+    return {
         "rounds": made.rounds,
-        "participants": config.participants,
-        "participations": participations,
-        "clip_norm": clipped,
-        "inverse_step": gamma,
-        "penalty": rho,
-        "momentum": algorithm.momentum,
-        "epsilon": epsilon,
-        "delta": delta,
+        "participants": participants,
+        "participations": None if most is None else int(most.max()),
+        "clip_norm": algorithm.objective.clip_norm,
+        "inverse_step": inverse_step if isinstance(inverse_step, float) else None,
+        "penalty": algorithm.penalty,
+        "momentum": getattr(algorithm, "momentum", None),
+        "epsilon": config.privacy.epsilon,
+        "delta": plan.delta,
         "guarantee": plan.guarantee,
         "unit": plan.unit,
         "relation": plan.relation,
-        "noise_multiplier": float(plan.noise_multipliers[0]),
+        "noise_multiplier": float(np.max(getattr(plan, "noise_multipliers", getattr(plan, "noise_multiplier", 0.0)))),
         **told_trust(plan),
-        **told_evaluation(config, plan, held.records),
+    }
+
+
+def _beside_the_paper(config: Config, agreed: Agreed[Any], dealt: Holdings, records: int) -> dict[str, float]:
+    """Noise on the average of all uploads, beside the paper's at the same step size, where the two compare."""
+    algorithm, plan, participations = agreed.algorithm, agreed.plan, agreed.made.participations
+    work = config.algorithm.work
+    alike = work.batch_size is None and config.privacy.unit == "record"
+    if not isinstance(algorithm, FedSPD | SPDOnSums) or not alike or participations is None:
+        return {}
+    cohorts = cohorts_of(config)
+    holdings = pooled_holdings(dealt, cohorts)
+    clipped, gamma, rho = algorithm.objective.clip_norm, algorithm.inverse_step, algorithm.penalty
+    everybody = np.arange(holdings.clients)
+    divisors = nominal_sizes(holdings, everybody, None, work.local_steps)
+    scale = float(np.max(plan.noise_scale(everybody, algorithm.sensitivity(1, divisors))))
+    noise = averaged_noise(scale / (gamma + rho if cohorts else 1.0), holdings.clients)
+    epsilon, delta = config.privacy.epsilon, config.privacy.delta
+    papers = papers_noise(epsilon, delta, dealt.clients, records, participations, clipped, gamma, rho)
+    return {
         "noise_on_the_average": noise,
         "papers_noise_on_the_average": papers,
         "times_less_noise": papers / noise,
@@ -95,30 +125,14 @@ def agreement_of(config: Config, cells: Cells) -> Agreement:
 def plan_of(config: Config, cells: Cells) -> dict[str, Any]:
     """What a run would do, from how many records each client holds and from settings; no cell is looked at."""
     settled, agreed, dealt, width = agreement_of(config, cells)
-    made, plan = agreed.made, agreed.plan
-    inverse_step = getattr(agreed.algorithm, "inverse_step", None)
-    most = plan.most_participations if isinstance(plan, ProvedPlan) else None
     return {
         "algorithm": config.algorithm.name,
         "clients": dealt.clients,
         "records_min": int(dealt.sizes.min()),
         "records_max": int(dealt.sizes.max()),
         "features": width,
-        "rounds": made.rounds,
-        "participants": settled.participants,
-        "participations": None if most is None else int(most.max()),
-        "clip_norm": agreed.algorithm.objective.clip_norm,
-        "inverse_step": inverse_step if isinstance(inverse_step, float) else None,
-        "penalty": agreed.algorithm.penalty,
-        "momentum": getattr(agreed.algorithm, "momentum", None),
-        "epsilon": config.privacy.epsilon,
-        "delta": plan.delta,
-        "guarantee": plan.guarantee,
-        "unit": plan.unit,
-        "relation": plan.relation,
-        "noise_multiplier": float(np.max(getattr(plan, "noise_multipliers", getattr(plan, "noise_multiplier", 0.0)))),
-        **told_trust(plan),
-        **told_evaluation(config, plan, len(measured_on(settled, cells.train, cells.test)[0])),
+        **_told(config, settled.participants, agreed),
+        **told_evaluation(config, agreed.plan, len(measured_on(settled, cells.train, cells.test)[0])),
     }
 
 

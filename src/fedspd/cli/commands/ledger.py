@@ -105,7 +105,11 @@ def show(
         out.print(f"And {len(statements) - MOST_LINES} clients that spent no more; --long lists all.", highlight=False)
     out.print("\nSpent: all events recomposed. Guaranteed, however the rounds were chosen: the budget.")
     if any(statement.epsilon_alone is not None for statement in statements):
-        out.print("Alone: what the same events cost if server and all other members of the cohort collude.")
+        out.print(
+            "Where clients share noise, both hold if no more members of a cohort collude than their run counted on. "
+            "Alone: what the same events cost if server and all other members do.",
+            highlight=False,
+        )
     if long and any(statement.reserved_delta for statement in statements):
         out.print(
             "Reserved: the part of delta that is kept for the plan the client was entered with. What departs from the "
@@ -171,8 +175,9 @@ def _short(statements: Sequence["Statement"]) -> Table:
         charges = sum(each.times for each in one.charged)
         fits = max(one.room.values(), default=None)
         alone = "" if one.epsilon_alone is None else f" (alone {rounded(one.epsilon_alone, up=True)})"
+        most = "" if one.budget.epsilon_alone is None else f" (alone {one.budget.epsilon_alone:g})"
         table.add_row(
-            escaped(one.client), f"({one.budget.epsilon:g}, {one.budget.delta:g})",
+            escaped(one.client), f"({one.budget.epsilon:g}, {one.budget.delta:g}){most}",
             rounded(one.epsilon, up=True) + alone, (one.rule or "nothing") if one.charged else "",
             str(charges), "" if fits is None else f"at most {fits}",
         )  # fmt: skip

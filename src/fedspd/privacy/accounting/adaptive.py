@@ -12,9 +12,11 @@ which costs those little and suits rare draws better.
 import math
 from collections.abc import Mapping
 
+from fedspd.privacy.accounting.closed_form.gaussian import total_multiplier
 from fedspd.privacy.accounting.closed_form.pure import total_epsilon
 from fedspd.privacy.accounting.events import Event
 from fedspd.privacy.accounting.history import History, counted, require_delta, require_epsilon
+from fedspd.privacy.accounting.limits import LEAST_MULTIPLIER
 
 # The part of delta kept for oversized batches, fixed in advance like the order.
 _RESERVE = 1e-3
@@ -63,8 +65,12 @@ def _best_tilt(epsilon: float, delta: float) -> float:
 
 def _largest_log_moment(counts: Mapping[Event, int], tilt: float) -> float:
     from fedspd.privacy.accounting.distributions.pld import PairOrder, pairs_of
+    from fedspd.privacy.accounting.distributions.profiles import as_gaussian
     from fedspd.privacy.accounting.renyi import pair_log_moment
 
+    gaussians = [(z, count) for event, count in counts.items() if (z := as_gaussian(event)) is not None]
+    if total_multiplier(gaussians) < LEAST_MULTIPLIER:
+        return math.inf  # so much together is not accounted for, and no filter lets it through
     orders: tuple[PairOrder, ...] = ("removal", "addition")
     return max(
         math.fsum(times * pair_log_moment(pair, tilt) for pair, times in pairs_of(counts, order).items())

@@ -99,6 +99,7 @@ def agree(budget: Budget, plan: History = ()) -> BudgetTerms:
         A plan beyond the budget is cut to what fits, event by event in the order of the plan.
         The delta of the plan and the delta of the filter add up to the delta of the budget at most.
         A plan that the filter would accept anyway takes nothing from the filter.
+        Both hold of the second number, too, where there is a cap on it.
     """
     counts = counted(plan)
     for event in counts:
@@ -112,7 +113,7 @@ def rule_for(terms: BudgetTerms, history: Mapping[Event, int]) -> Rule | None:
     Guarantees:
         What is covered stays covered with fewer releases.
     """
-    if not fits_alone(terms.budget, history):
+    if terms.budget.epsilon_alone is not None and rule_for(_own(terms), by_own_noise(history)) is None:
         return None
     if within_caps(terms, history):
         return "plan"
@@ -122,11 +123,6 @@ def rule_for(terms: BudgetTerms, history: Mapping[Event, int]) -> Rule | None:
 def by_own_noise(history: Mapping[Event, int]) -> dict[Event, int]:
     """The history as it is if everybody else colludes."""
     return counted((alone(event), count) for event, count in history.items())
-
-
-def fits_alone(budget: Budget, history: Mapping[Event, int]) -> bool:
-    """Whether a history keeps to what the budget allows if everybody else colludes."""
-    return budget.epsilon_alone is None or _fits_alone(budget, frozenset(history.items()))
 
 
 def is_reserved(terms: BudgetTerms, history: Mapping[Event, int]) -> bool:
@@ -147,11 +143,7 @@ def room(terms: BudgetTerms, history: Mapping[Event, int], event: Event) -> int:
     found = _room(terms, frozenset(history.items()), event)
     if terms.budget.epsilon_alone is None:
         return found
-    own, most = by_own_noise(history), terms.budget
-    adaptive = as_gaussian(event) is None or not _all_gaussian(frozenset(own.items()))
-    return min(
-        found, participations_that_fit(alone(event), own, most.epsilon_alone or 0.0, most.delta, adaptive=adaptive)
-    )
+    return min(found, room(_own(terms), by_own_noise(history), alone(event)))
 
 
 def require_relation(got: Relation, expected: Relation) -> None:
@@ -177,7 +169,18 @@ def _agree(budget: Budget, plan: Counts) -> BudgetTerms:
     terms = BudgetTerms(budget, caps, min(budget.delta, delta_at(caps, budget.epsilon)))
     if terms.covers_all_gaussian:
         return BudgetTerms(budget, caps, max(terms.planned_delta, (1.0 - _LEFT_TO_FILTER) * budget.delta))
-    return BudgetTerms(budget) if fits_adaptively(caps, budget.epsilon, budget.delta) else terms
+    if not fits_adaptively(caps, budget.epsilon, budget.delta):
+        return terms
+    return BudgetTerms(budget, caps if budget.epsilon_alone is not None else ())  # it may need it for the second number
+
+
+@lru_cache(maxsize=4096)
+def _own(terms: BudgetTerms) -> BudgetTerms:
+    """The same plan by a client's own noise, under the cap on what is lost if everybody else colludes."""
+    budget = terms.budget
+    assert budget.epsilon_alone is not None, "there is a cap"
+    capped = Budget(budget.epsilon_alone, budget.delta, budget.relation, unit=budget.unit)
+    return agree(capped, by_own_noise(terms.caps).items())
 
 
 def _proved(history: Iterable[tuple[Event, int]], epsilon: float, delta: float) -> bool:
@@ -204,15 +207,6 @@ def _rule(terms: BudgetTerms, history: frozenset[tuple[Event, int]]) -> Rule | N
     if terms.filter_delta and fits_adaptively(history, budget.epsilon, terms.filter_delta):
         return "filter"
     return None
-
-
-@lru_cache(maxsize=1 << 14)
-def _fits_alone(budget: Budget, history: frozenset[tuple[Event, int]]) -> bool:
-    """Releases without subsampling compose adaptively as they are; others need the filter."""
-    own, most = by_own_noise(dict(history)), budget.epsilon_alone or 0.0
-    if _all_gaussian(frozenset(own.items())):
-        return _proved(own.items(), most, budget.delta)
-    return fits_adaptively(own, most, budget.delta)
 
 
 @lru_cache(maxsize=1 << 12)

@@ -5,6 +5,7 @@ from typing import Any
 
 from fedspd.report.numbers import at_most
 from fedspd.report.page import Cell, Grid, Section
+from fedspd.report.statement.trust import conditions
 from fedspd.results.counted import counted
 
 NOT_DECLARED = "Not declared."
@@ -18,14 +19,15 @@ def card_title(card: Mapping[str, Any]) -> str:
 
 
 def card_lead(card: Mapping[str, Any]) -> str:
-    """The model in a sentence."""
+    """The model in a sentence, and what its claim rests on."""
     model, privacy = card["model"], card["privacy"]
+    condition, otherwise = conditions(card["trust"], privacy["delta"])
     told = {
         "proved": f"({at_most(privacy['epsilon'])}, {privacy['delta']:g})-differential privacy, proved, of a "
-        f"{privacy['unit']}",
-        "none": "no privacy",
-    }.get(privacy["standing"], "no privacy that is proved")
-    return f"A linear model of {model['weights']} weights, trained by {model['method']} with {told}."
+        f"{privacy['unit']}{condition}.{otherwise}",
+        "none": "no privacy.",
+    }.get(privacy["standing"], "no privacy that is proved.")
+    return f"A linear model of {model['weights']} weights, trained by {model['method']} with {told}"
 
 
 def card_sections(card: Mapping[str, Any]) -> tuple[Section, ...]:

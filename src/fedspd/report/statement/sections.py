@@ -9,6 +9,7 @@ from fedspd.report.numbers import at_most, reported, rounded
 from fedspd.report.of_runs.terminal import UNLESS_CHOSEN, protected
 from fedspd.report.page import Cell, Chart, Grid, Section, Series
 from fedspd.report.statement.released import Afterwards, released_afterwards
+from fedspd.report.statement.trust import assumed, conditions, trust_section
 from fedspd.results import Statement
 from fedspd.results.counted import counted, times
 
@@ -23,6 +24,8 @@ SECRET = {
     "client": "which of two tables a client holds",
 }
 """What an attacker is after, by the unit."""
+CLIPPED = "gradient of a record, at most", "gradient of a record, or a client's contribution over the step, at most"
+"""The second where whole clients are protected, whom a method may clip as a whole."""
 ACCOUNTANTS = {"pld": "pld: by privacy-loss distributions", "rdp": "rdp: by Rényi moments"}
 EVIDENCE = (
     "This page is evidence. Whether it is enough is decided by those who answer for the records, not by a program."
@@ -46,7 +49,7 @@ def statement_sections(statement: Statement, warning: str = "") -> tuple[Section
         *_groups(statement),
         _released(statement),
         _mechanism(statement),
-        _trust(statement),
+        trust_section(statement),
         Section("What is not protected", tuple(statement["unprotected"])),
         _budget(statement),
         _choices(statement),
@@ -71,11 +74,13 @@ def _claim(statement: Statement) -> Section:
             f"{at_most(claim['epsilon'])} at delta {claim['delta']:g}. Do not rely on it for real records."
         )
         return Section("The claim", (told, meant, about))
+    condition, otherwise = conditions(statement["trust"], claim["delta"])
     told = (
-        f"({at_most(claim['epsilon'])}, {claim['delta']:g})-differential privacy, proved: whatever anybody sees of "
-        f"this run would be as likely if one {claim['unit']} were another, up to a factor e^epsilon = "
+        f"({at_most(claim['epsilon'])}, {claim['delta']:g})-differential privacy, proved{condition}: whatever anybody "
+        f"sees of this run would be as likely if one {claim['unit']} were another, up to a factor e^epsilon = "
         f"{at_most(statement['meaning']['odds_factor'])} and a remainder delta. What was released cost "
         f"{at_most(claim['epsilon_spent'])} at most{f', {UNLESS_CHOSEN}' if run['kind'] == 'sites' else ''}."
+        f"{otherwise}"
     )
     if statement["tuning"].get("epsilon") is not None:
         together = at_most(statement["tuning"]["epsilon"])
@@ -107,11 +112,12 @@ def _meaning(statement: Statement) -> tuple[Section, ...]:
     if found is None:
         return ()
     half = next((one for one in found["guesses"] if one["before"] == 0.5), found["guesses"][0])
+    only = " It holds as far as the claim's assumptions do." if assumed(statement["trust"]) else ""
     text = (
         f"Somebody who knows everything but {SECRET.get(claim['unit'], SECRET['record'])}, and tosses a coin, is right "
         f"in 50 % of all cases; with all that was released, in {_percent(half['right_at_most'])} at most. What it gave "
         f"a chance of {_percent(half['before'], round)} before, it may give {_percent(half['believed_at_most'])} "
-        f"after, and no more except with a chance of {_delta(found['outside'])}.",
+        f"after, and no more except with a chance of {_delta(found['outside'])}.{only}",
     )
     rows = tuple(
         (
@@ -191,7 +197,7 @@ def _mechanism(statement: Statement) -> Section:
     rows: Rows = (
         ("noise", told["noise"]),
         ("noise over sensitivity", told["noise_multiplier"]),
-        ("gradient of a record, at most", "not clipped" if told["clip_norm"] is None else told["clip_norm"]),
+        (CLIPPED[claim["unit"] == "client"], "not clipped" if told["clip_norm"] is None else told["clip_norm"]),
         ("norm of a record, at most", "not bounded" if told["row_norm"] is None else told["row_norm"]),
         ("records in a round", drawn),
         ("local steps", told["local_steps"]),
@@ -202,25 +208,6 @@ def _mechanism(statement: Statement) -> Section:
     )
     known = tuple(row for row in rows if row[1] is not None)
     return Section("How it was done", (), (), (Grid("", ("what", "value"), known),))
-
-
-def _trust(statement: Statement) -> Section:
-    told, delta = statement["trust"], statement["guarantee"]["delta"]
-    adversary = f"The claim stands against {told['adversary']}."
-    if told["server_sees"] == "each-upload":
-        return Section(
-            "Whom it holds against", (adversary, "No other client is relied on: each adds all of its noise itself.")
-        )
-    return Section(
-        "Whom it holds against",
-        (
-            f"{adversary} The server sees sums of cohorts. It is relied on that at most {told['colluders']} of the "
-            f"{told['members']} members of a cohort tell what they know, that any sum holds at least "
-            f"{told['threshold']} of them, and that the cryptography of secure sums holds.",
-            "If any of that fails, only a client's own noise is sure to be left: "
-            f"({at_most(told['epsilon_alone'])}, {delta:g}).",
-        ),
-    )
 
 
 def _budget(statement: Statement) -> Section:
