@@ -18,6 +18,7 @@ MOMENTS = "moments"
 ACCOUNTANTS = ("pld", "rdp")
 AFTERWARDS = (EVALUATION, INFERENCE)
 """Mechanisms that are charged as often as somebody asks, beyond what was planned: the claim is raised then."""
+OWN = "operating system"
 SEEDED, DRAWN = "seed-", "drawn-"
 """How the names of simulated runs begin on a ledger: the first can be drawn again by whoever knows the settings."""
 
@@ -73,9 +74,10 @@ def _names(found: Comparison, statement: Statement, this_run: Sequence[Charged])
         found.holds("run.kind", run["kind"], name.startswith((SEEDED, DRAWN)), SITES)
         seed = name.removeprefix(SEEDED).partition("/")[0] if name.startswith(SEEDED) else None
         found.equal("randomness.seed", None if chance["seed"] is None else str(chance["seed"]), seed)
-        found.equal("randomness.source", chance["source"], "operating system" if seed is None else "seed")
+        found.equal("randomness.source", chance["source"], OWN if seed is None else "seed")
     else:
         found.equal("run.name", run["name"], name)
+        found.equal("randomness.source", chance["source"], OWN)  # a site with a ledger refuses draws of others
     methods = {charged.mechanism for charged in training(this_run)} - {MOMENTS}
     found.equal("run.method", [run["method"]], [*methods] or [run["method"]])
 

@@ -6,7 +6,7 @@ from math import ceil, floor
 from typing import Any
 
 from fedspd.report.numbers import at_most, reported, rounded
-from fedspd.report.of_runs.terminal import UNLESS_CHOSEN, protected
+from fedspd.report.of_runs.terminal import FIXED_DRAWS, UNLESS_CHOSEN, protected
 from fedspd.report.page import Cell, Chart, Grid, Section, Series
 from fedspd.report.statement.released import Afterwards, released_afterwards
 from fedspd.results import Statement
@@ -81,7 +81,8 @@ def _claim(statement: Statement) -> Section:
         together = at_most(statement["tuning"]["epsilon"])
         told += f" With all runs that it was held against by scores, and these: {together}."
     if statement["randomness"]["source"] == "seed":
-        told += " That is of the method: this was a simulation, and whoever has its seed can subtract the noise."
+        known = "this was a simulation, and whoever has its seed can subtract the noise"
+        told += f" That is of the method: {FIXED_DRAWS if run['kind'] == 'sites' else known}."
     return Section("The claim", (told, meant, about))
 
 
