@@ -188,7 +188,10 @@ def test_persons_are_the_unit_of_their_statement_and_measuring_is_part_of_it(tmp
     assert "Unit: all records of one person at a client." in told
     assert "All rows of a person at a client are one unit" in told
     assert re.search(r"Evaluation \(charged\): Measured once on \d+ held-out persons", told)
-    assert re.search(r"held-out persons, with noise", command("card", tmp_path / "run"))
+    assert "in parts of the target's range" in " ".join(measured.split())
+    card = command("card", tmp_path / "run")
+    assert re.search(r"\| mean absolute residual, in parts of the range \| .* held-out persons, with noise", card)
+    assert "| what | declared |" not in told, "nothing is, so there is no table"
     found = read_statement(tmp_path / "run")
     trained, held = found["run"]["records"], found["run"]["held_out"]
     assert f"{trained} in all, and {held} held-out persons to measure on" in told

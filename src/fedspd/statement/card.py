@@ -9,6 +9,7 @@ from typing import Any
 
 from fedspd.results import RunRecord, Statement
 from fedspd.results.counted import counted
+from fedspd.results.evaluation import Evaluation, Measure
 
 MEASURES = {
     "test_accuracy": "accuracy",
@@ -69,7 +70,7 @@ def _evaluated(record: RunRecord) -> list[dict[str, Any]]:
     """On private records that were held out: with intervals, by subgroup where that was asked for."""
     return [
         {
-            "what": f"{last.unit}s" if one.name == "records" else one.name.replace("_", " "),
+            "what": _what(last, one),
             "group": None if one.group is None else f"{last.subgroup} = {one.group}",
             "value": one.value,
             "low": one.low,
@@ -80,6 +81,13 @@ def _evaluated(record: RunRecord) -> list[dict[str, Any]]:
         for one in last.measures
         if one.at is None and one.value is not None
     ]
+
+
+def _what(evaluation: Evaluation, one: Measure) -> str:
+    """A measure with its unit, where its name alone would be taken for that of the target."""
+    if one.name == "records":
+        return f"{evaluation.unit}s"
+    return f"{one.name}, in parts of the range" if one.name.endswith("residual") else one.name
 
 
 def _limits(record: RunRecord, statement: Statement, measures: list[dict[str, Any]]) -> list[str]:
