@@ -68,6 +68,16 @@ def test_another_question_is_another_charge_and_is_refused_where_nothing_is_left
     assert len(read_evaluations(folder)) == 1
 
 
+def test_another_least_size_of_subgroups_is_read_from_the_same_counts_for_free(folder: Path) -> None:
+    first = evaluate_folder(folder, Asked(subgroup="sex"))
+    before = charges(folder)
+    fewer = evaluate_folder(folder, Asked(subgroup="sex", least_size=10**6))
+    assert charges(folder) == before
+    assert {one.group for one in first.measures} > {one.group for one in fewer.measures} == {None}
+    assert (fewer.counts, fewer.least_size) == (first.counts, 10**6)
+    assert evaluate_folder(folder, Asked(subgroup="sex")) == first
+
+
 def test_what_is_measured_is_what_a_test_set_says(folder: Path) -> None:
     found, test = evaluate_folder(folder, Asked(subgroup="sex")), json.loads((folder / "summary.json").read_text())
     accuracy = found.of("accuracy")
@@ -210,6 +220,7 @@ def test_two_processes_charge_for_one_run_one_after_the_other(folder: Path, tmp_
         ({"bins": 10_000}, "from 2 to 1000, got 10000"),
         ({"subgroup": "age"}, "a declared column of levels, got 'age'"),
         ({"least_size": 0}, "must be at least 1, got 0"),
+        ({"least_size": 50}, "a least size is of subgroups, got 50 and no subgroup; name its column"),
     ],
 )
 def test_bad_questions_are_refused_and_cost_nothing(folder: Path, question: dict[str, Any], words: str) -> None:
