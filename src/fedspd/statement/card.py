@@ -7,6 +7,7 @@ summary, and by subgroup from private evaluations where there are some.
 from math import isfinite
 from typing import Any
 
+from fedspd.report.statement.audited import REFUTED
 from fedspd.results import RunRecord, Statement
 from fedspd.results.counted import counted
 from fedspd.results.evaluation import Evaluation, Measure
@@ -99,6 +100,8 @@ def _limits(record: RunRecord, statement: Statement, measures: list[dict[str, An
     ]
     if not any(one["group"] for one in measures):
         found.append("How well it does by subgroup was not measured.")
+    if statement["audit"] is not None and statement["audit"]["refuted"]:
+        found.insert(0, REFUTED)
     if summary.diverged:
         found.insert(0, "The run diverged: the model is of no use, and nothing is said of how well it does.")
     return found

@@ -8,6 +8,7 @@ from typing import Any
 from fedspd.report.numbers import at_most, reported, rounded
 from fedspd.report.of_runs.terminal import FIXED_DRAWS, UNLESS_CHOSEN, protected
 from fedspd.report.page import Cell, Chart, Grid, Section, Series
+from fedspd.report.statement.audited import REFUTED, told_audit
 from fedspd.report.statement.released import Afterwards, released_afterwards
 from fedspd.results import Statement
 from fedspd.results.counted import counted, times
@@ -80,6 +81,8 @@ def _claim(statement: Statement) -> Section:
     if statement["tuning"].get("epsilon") is not None:
         together = at_most(statement["tuning"]["epsilon"])
         told += f" With all runs that it was held against by scores, and these: {together}."
+    if statement["audit"] is not None and statement["audit"]["refuted"]:
+        told = f"{REFUTED} {told}"
     if statement["randomness"]["source"] == "seed":
         known = "this was a simulation, and whoever has its seed can subtract the noise"
         told += f" That is of the method: {FIXED_DRAWS if run['kind'] == 'sites' else known}."
@@ -263,15 +266,9 @@ def _evidence(statement: Statement) -> Section:
         *((f"digest of {name}, SHA-256", value) for name, value in statement["digests"].items()),
         *(((f"head of the ledger, row {ledger['rows']}", ledger["head"]),) if ledger else ()),
         ("versions", ", ".join(f"{name} {version}" for name, version in statement["versions"].items())),
-        ("audit", "none in this folder" if audit is None else _told_audit(audit)),
+        ("audit", "none in this folder" if audit is None else told_audit(audit)),
     )
     return Section("Evidence", (EVIDENCE,), (), (Grid("", ("what", "value"), rows),))
-
-
-def _told_audit(audit: Mapping[str, Any]) -> str:
-    refuted = {True: "REFUTED. ", False: "not refuted. "}.get(bool(audit.get("refuted")), "")
-    flat = (f"{name.replace('_', ' ')} {value}" for name, value in audit.items() if name != "refuted")
-    return refuted + "; ".join(flat)
 
 
 def _charged(told: Mapping[str, Any]) -> str:
