@@ -73,8 +73,8 @@ def _claim(statement: Statement) -> Section:
         )
         return Section("The claim", (told, meant, about))
     told = (
-        f"({at_most(claim['epsilon'])}, {claim['delta']:g})-differential privacy, proved: whatever anybody sees of "
-        f"this run would be as likely if one {claim['unit']} were another, up to a factor e^epsilon = "
+        f"({at_most(claim['epsilon'])}, {claim['delta']:g})-differential privacy, proved: all that this run "
+        f"released would be as likely if one {claim['unit']} were another, up to a factor e^epsilon = "
         f"{at_most(statement['meaning']['odds_factor'])} and a remainder delta. What was released cost "
         f"{at_most(claim['epsilon_spent'])} at most{f', {UNLESS_CHOSEN}' if run['kind'] == 'sites' else ''}."
     )
@@ -243,7 +243,7 @@ def _budget(statement: Statement) -> Section:
     )
     rows_then = f"As of row {statement['ledger']['rows']} of the ledger" if statement["ledger"] else "On the ledger"
     text = (
-        f"{rows_then}, {told['client']} has spent most of its {counted(told['clients'], 'client')}. All releases are "
+        f"{rows_then}, of {counted(told['clients'], 'client')} {told['client']} has spent most. All releases are "
         "composed anew together, so the parts need not add up to the whole."
     )
     return Section("Life of the budget", (text,), (), (Grid("", ("epsilon", "value"), rows),))
