@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from fedspd import run
 from fedspd.assemble.finished.evaluation import Asked, evaluate_folder
 from fedspd.assemble.finished.inference import infer_folder
 from fedspd.assemble.finished.selection import select
+from fedspd.cli import app
 from fedspd.data import SOURCES, parse_schema
 from fedspd.errors import InputError
 from fedspd.evaluate.counting import CELLS_MOVED
@@ -66,6 +68,16 @@ def test_another_question_is_another_charge_and_is_refused_where_nothing_is_left
             evaluate_folder(folder, question, again=again)
     assert charges(folder) == [1] * 4
     assert len(read_evaluations(folder)) == 1
+
+
+def test_another_least_size_of_subgroups_is_read_from_the_same_counts_for_free(folder: Path) -> None:
+    first = evaluate_folder(folder, Asked(subgroup="sex"))
+    before = charges(folder)
+    fewer = evaluate_folder(folder, Asked(subgroup="sex", least_size=10**6))
+    assert charges(folder) == before
+    assert {one.group for one in first.measures} > {one.group for one in fewer.measures} == {None}
+    assert (fewer.counts, fewer.least_size) == (first.counts, 10**6)
+    assert evaluate_folder(folder, Asked(subgroup="sex")) == first
 
 
 def test_what_is_measured_is_what_a_test_set_says(folder: Path) -> None:
@@ -160,7 +172,8 @@ def test_nobody_who_is_held_out_is_trained_on() -> None:
 
 @pytest.mark.parametrize("name", ["digits", "diamonds", "visits"])
 def test_other_targets_are_measured_too(name: str, tmp_path: Path) -> None:
-    finished = run("proved", SETTINGS | {"data.name": name, "privacy.epsilon": 8.0})
+    unit = "person" if name == "visits" else "record"
+    finished = run("proved", SETTINGS | {"data.name": name, "privacy.epsilon": 8.0, "privacy.unit": unit})
     found = finished.evaluate()
     names = {one.name for one in found.measures}
     assert names >= ({"accuracy", "observed share"} if name == "digits" else {"mean residual", "share within"})
@@ -210,6 +223,7 @@ def test_two_processes_charge_for_one_run_one_after_the_other(folder: Path, tmp_
         ({"bins": 10_000}, "from 2 to 1000, got 10000"),
         ({"subgroup": "age"}, "a declared column of levels, got 'age'"),
         ({"least_size": 0}, "must be at least 1, got 0"),
+        ({"least_size": 50}, "a least size is of subgroups, got 50 and no subgroup; name its column"),
     ],
 )
 def test_bad_questions_are_refused_and_cost_nothing(folder: Path, question: dict[str, Any], words: str) -> None:
@@ -229,6 +243,14 @@ def test_a_run_that_held_out_nothing_is_refused_and_says_how_to_hold_out(tmp_pat
     create_ledger(path := tmp_path / "l.sqlite")
     with Ledger(path) as ledger, pytest.raises(InputError, match=r"kept nowhere; set partition\.seed"):
         run("proved", SETTINGS | {"run.seed": None}, ledger=ledger)
+
+
+def test_single_records_of_persons_who_are_held_out_are_not_said_to_be_protected() -> None:
+    """Another person's record in the place of one changes who is there, and so who is held out: any number of rows."""
+    for command in ("run", "plan"):
+        asked = [command, "--data", "visits", "--set", "evaluation.held_out=0.2"]
+        with pytest.raises(InputError, match=r"held out with all of their records.*set privacy\.unit = person"):
+            CliRunner().invoke(app, asked, catch_exceptions=False)
 
 
 def test_persons_are_held_out_whole_and_counted_once(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from fedspd.data import (
     prepare,
     recipe_as_published,
 )
-from fedspd.data.holding.held_out import HeldOut
+from fedspd.data.holding.held_out import HeldOut, check_units
 from fedspd.engine import Simulation, check_run, stream
 from fedspd.engine.arrivals import Members
 from fedspd.engine.release import flip_labels
@@ -153,6 +153,7 @@ def _plan(config: Config, cells: Cells, ledger: "Ledger | None") -> _Planned:
     check_confirmed(cells.schema)
     declared = declare(cells)
     train, test = measured_on(config, declared.train, declared.test)
+    check_units(train, config.privacy.unit, config.evaluation.held_out)
     dealt, width = deal(config, train), len(train.columns) + (config.data.bias != 0)
     own = (cells.schema.client or "file", own_clients(train)) if config.partition.kind == "own" else None
     cohorts, trained, held = cohorts_of(config), dealt, None

@@ -14,7 +14,7 @@ from fedspd.assemble.records.encoding import schema_for
 from fedspd.assemble.settled import settle
 from fedspd.config import Config
 from fedspd.data import Cells, Holdings
-from fedspd.data.holding.held_out import planned_holdings
+from fedspd.data.holding.held_out import check_units, planned_holdings
 from fedspd.engine.batches import nominal_sizes
 from fedspd.errors import InputError
 from fedspd.evaluate.counting import BINS, Counting
@@ -116,7 +116,9 @@ class Agreement(NamedTuple):
 def agreement_of(config: Config, cells: Cells) -> Agreement:
     """What a run would agree on, from how many records each client holds and from settings; no cell is looked at."""
     settled = settle(config, cells)
-    all_of = deal(settled, measured_on(settled, cells.train, cells.test)[0]).holdings
+    train = measured_on(settled, cells.train, cells.test)[0]
+    check_units(train, config.privacy.unit, config.evaluation.held_out)
+    all_of = deal(settled, train).holdings
     dealt = planned_holdings(all_of, config.evaluation.held_out)
     width = len(schema_for(settled, cells.schema, counted(settled, cells.train)).columns) + (config.data.bias != 0)
     return Agreement(settled, agree(settled, dealt, width, cells.schema.target), dealt, width)
