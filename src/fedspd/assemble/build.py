@@ -17,7 +17,7 @@ from fedspd.assemble.engines import check_engine
 from fedspd.assemble.gate import Identity, LedgerGate, OnLedger, on_ledger, open_gate, run_name
 from fedspd.assemble.records.deal import deal, measured_on
 from fedspd.assemble.records.encoding import encoded
-from fedspd.assemble.records.held_out import Apart, places_in_plan, set_apart
+from fedspd.assemble.records.held_out import Apart, check_relation, places_in_plan, set_apart
 from fedspd.assemble.records.scaling import Memory, scaled_by_release
 from fedspd.assemble.settled import own_clients, settle
 from fedspd.config import Config
@@ -151,6 +151,7 @@ class _Planned(NamedTuple):
 
 def _plan(config: Config, cells: Cells, ledger: "Ledger | None") -> _Planned:
     check_confirmed(cells.schema)
+    check_relation(config, cells.train.persons is not None)
     declared = declare(cells)
     train, test = measured_on(config, declared.train, declared.test)
     dealt, width = deal(config, train), len(train.columns) + (config.data.bias != 0)

@@ -11,6 +11,7 @@ from fedspd.assemble.agreement import Agreed, agree
 from fedspd.assemble.cohorts import cohorts_of, pooled_holdings, told_trust
 from fedspd.assemble.records.deal import counted, deal, measured_on
 from fedspd.assemble.records.encoding import schema_for
+from fedspd.assemble.records.held_out import check_relation
 from fedspd.assemble.settled import settle
 from fedspd.config import Config
 from fedspd.data import Cells, Holdings
@@ -36,6 +37,7 @@ def proposed_plan(config: Config, records: int) -> dict[str, Any]:
         raise InputError(f"records must be at least 1, got {records}; correct them.")
     clients, epsilon, delta = config.partition.clients, config.privacy.epsilon, config.privacy.delta
     target, cohorts = Classes("label", ("no", "yes")), cohorts_of(config)
+    check_relation(config, persons=False)
     held = Holdings(np.full(clients, records), config.problem.counts)  # pyright: ignore[reportArgumentType]
     dealt = planned_holdings(held, config.evaluation.held_out)
     holdings, (made, plan) = pooled_holdings(dealt, cohorts), agree(config, dealt, 1, target)
@@ -86,6 +88,7 @@ class Agreement(NamedTuple):
 def agreement_of(config: Config, cells: Cells) -> Agreement:
     """What a run would agree on, from how many records each client holds and from settings; no cell is looked at."""
     settled = settle(config, cells)
+    check_relation(settled, cells.train.persons is not None)
     all_of = deal(settled, measured_on(settled, cells.train, cells.test)[0]).holdings
     dealt = planned_holdings(all_of, config.evaluation.held_out)
     width = len(schema_for(settled, cells.schema, counted(settled, cells.train)).columns) + (config.data.bias != 0)
