@@ -110,6 +110,17 @@ def check_measures(config: Config) -> None:
         )
 
 
+def check_rounds(config: Config, rounds: int, clients: int) -> None:
+    """Refuse what a run of so many rounds and clients could not do."""
+    last, least = config.run.average_last, config.run.min_participants
+    if last is not None and last > rounds:
+        raise InputError(f"run.average_last must be at most the number of rounds, {rounds}, got {last}; lower it.")
+    if least > clients:
+        raise InputError(
+            f"run.min_participants must be at most the number of clients, or cohorts, {clients}, got {least}; lower it."
+        )
+
+
 def _published(config: Config, cells: Cells) -> Experiment:
     data = config.data
     check_scaling(config)
@@ -217,6 +228,7 @@ def _simulation(
     config: Config, agreed: Agreed[Any], shards: Shards, test: Table | None, members: Members | None = None
 ) -> Simulation:
     run, metrics = config.run, config.metrics
+    check_rounds(config, agreed.rounds, shards.clients)
     everybody = config.algorithm.method.needs.everybody
     return Simulation(
         shards=shards,

@@ -21,9 +21,11 @@ from fedspd.evaluate.counting import BINS, Counting
 from fedspd.evaluate.intervals import QUANTILE
 from fedspd.privacy import WITHOUT_REPLACEMENT, ProvedPlan, PublishedPlan, paper, plan_as_published
 from fedspd.privacy.accounting import Accountant, FixedSize, calibrate
+from fedspd.reading import shown
 from fedspd.target import Classes
 
 PAPERS_STEPS, PAPERS_BATCH = 5, 10
+MOST_CLIENTS = 10**10
 
 
 def proposed_plan(config: Config, records: int) -> dict[str, Any]:
@@ -35,6 +37,10 @@ def proposed_plan(config: Config, records: int) -> dict[str, Any]:
     """
     if records < 1:
         raise InputError(f"records must be at least 1, got {records}; correct them.")
+    if config.partition.clients > MOST_CLIENTS:
+        raise InputError(
+            f"clients must be at most {MOST_CLIENTS:g}, got {shown(config.partition.clients)}; correct them."
+        )
     clients, epsilon, delta = config.partition.clients, config.privacy.epsilon, config.privacy.delta
     target, cohorts = Classes("label", ("no", "yes")), cohorts_of(config)
     check_relation(config, persons=False)
