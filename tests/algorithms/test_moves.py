@@ -185,7 +185,8 @@ def test_rules_average_where_rounds_have_room_and_noise_is_small() -> None:
     def averaging(**settings: Any) -> float:
         wanted = {"partition.clients": 100, "run.participants": 20, "metrics.criterion": False}
         wanted |= {key.replace("__", "."): value for key, value in settings.items()}
-        return prepare_experiment(load("proved", wanted)).simulation.algorithm.averaging
+        algorithm: Any = prepare_experiment(load("proved", wanted)).simulation.algorithm
+        return algorithm.averaging
 
     assert averaging() == averaging(algorithm__name="noisy-prox-gd") == averaging(algorithm__averaging=True) == 1
     assert averaging(privacy__epsilon=0.1) == 0, "directions are soft"

@@ -48,19 +48,6 @@ def planned_holdings(holdings: Holdings, share: float | None) -> Holdings:
     return Holdings(holdings.sizes - held_out_sizes(holdings.sizes, share), holdings.counts)
 
 
-def check_units(table: Table, unit: str, share: float | None) -> None:
-    """Refuse to protect single records of persons that are held out whole.
-
-    One record replaced by another person's would change who is there, so which persons are held out, and with them any
-    number of records on both sides.
-    """
-    if share is not None and unit == "record" and table.persons is not None:
-        raise InputError(
-            f"persons are held out with all of their records, got evaluation.held_out = {share:g} with privacy.unit = "
-            "record and a table that says whom records are about; set privacy.unit = person."
-        )
-
-
 def hold_out_by_key(
     table: Table, dealt: Shards, share: float, key: bytes, scaled: Table | None = None
 ) -> tuple[Shards, HeldOut]:
