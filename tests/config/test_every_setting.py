@@ -83,6 +83,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "algorithm.bands": (2,),
     "algorithm.relaxation": (0.9,),
     "algorithm.momentum": (0.5,),
+    "algorithm.averaging": (True,),
     "algorithm.diameter": (7.0,),
     "algorithm.dual_diameter": (3.0,),
     "algorithm.gradient_deviation": (4.0,),

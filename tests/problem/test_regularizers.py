@@ -183,6 +183,13 @@ def test_a_subgradient_supports_the_regularizer_from_below(
         assert regularizer.value(point) >= support - 1e-12 * (1 + abs(support))
 
 
+def test_rows_whose_squares_are_no_numbers_have_a_direction() -> None:
+    group, direction = GroupL1(0.8), np.array([[0.6, 0.8]])
+    for length in (1e-158, 1e-300, 1e300):
+        assert group.subgradient(length * direction) == pytest.approx(0.8 * direction, rel=1e-15)
+        assert group.value(length * direction) == pytest.approx(0.8 * length, rel=1e-15)
+
+
 @every_regularizer
 @given(x=arrays(np.float64, (3, 2), elements=st.integers(-8, 8).map(lambda k: k / 4)))
 @light

@@ -133,6 +133,15 @@ class ElasticNet:
         return SquaredL2(self.strength * (1.0 - self.ratio))
 
 
+def _row_norms(weights: Array) -> Any:
+    """(..., rows, 1), right also where squares would be too small or too large for a number."""
+    xp = array_namespace(weights)
+    largest = xp.max(xp.abs(weights), axis=-1, keepdims=True)
+    unit = xp.where(largest > 0.0, largest, xp.ones_like(largest))
+    scaled = weights / unit
+    return unit * xp.sqrt(xp.sum(scaled * scaled, axis=-1, keepdims=True))
+
+
 @dataclass(frozen=True)
 class GroupL1:
     r"""$R(x) = s\sum_j \|x_{j\cdot}\|_2$: all weights of one column of the data vanish together."""
@@ -142,12 +151,12 @@ class GroupL1:
     def value(self, weights: Array) -> Any:
         """The sum of row norms."""
         xp = array_namespace(weights)
-        return self.strength * xp.sum(xp.sqrt(xp.sum(weights * weights, axis=-1)), axis=-1)
+        return self.strength * xp.sum(_row_norms(weights)[..., 0], axis=-1)
 
     def prox(self, weights: Array, step: Any) -> Any:
         """Block soft-thresholding of each row."""
         xp = array_namespace(weights)
-        norms = xp.sqrt(xp.sum(weights * weights, axis=-1, keepdims=True))
+        norms = _row_norms(weights)
         threshold = step * self.strength
         kept = xp.maximum(norms - threshold, 0.0)
         return weights * (kept / xp.where(norms > 0.0, norms, xp.ones_like(norms)))
@@ -155,7 +164,7 @@ class GroupL1:
     def subgradient(self, weights: Array) -> Any:
         """Each row's direction, zero at zero."""
         xp = array_namespace(weights)
-        norms = xp.sqrt(xp.sum(weights * weights, axis=-1, keepdims=True))
+        norms = _row_norms(weights)
         return self.strength * weights / xp.where(norms > 0.0, norms, xp.ones_like(norms))
 
     def scaled(self, factor: float) -> "GroupL1":
