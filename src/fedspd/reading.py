@@ -18,6 +18,9 @@ from typing import Any, get_args, get_origin
 from fedspd.errors import InputError
 
 MOST_SHOWN = 120  # characters of a value
+MOST_BYTES = 16 << 20  # of a file in TOML
+SIZES = (1e-12, 1e12)
+"""What float64 keeps digits beside: with larger and smaller numbers noise and sensitivities vanish in rounding."""
 TABLES = (".csv", ".tsv", ".parquet")
 NUMBERS = {"above": "above", "at_least": "at least", "at_most": "at most", "below": "below"}
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string", dict: "a table of keys"}
@@ -26,7 +29,11 @@ LISTS = {float: "a list of numbers", str: "a list of strings", dict: "a list of 
 
 
 def setting(default: Any, doc: str, **rules: Any) -> Any:
-    """A key, its meaning and its rules: `choices`, `above`, `at_least`, `at_most`, `below`, `infinite`, `needed`."""
+    """A key, its meaning and its rules.
+
+    These are `choices`, `above`, `at_least`, `at_most`, `below`, `infinite`, `needed` and `within`: a range of sizes
+    beyond which nothing can be computed or waited for. Zero is not meant.
+    """
     return field(default=default, metadata={"doc": doc, **rules})
 
 
@@ -39,13 +46,23 @@ def shown(value: Any) -> str:
 
 def read_toml(path: str | Path, expected: str, remedy: str) -> dict[str, Any]:
     """The tables of a TOML file; what was expected and the remedy are for the sentence that refuses another file."""
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"expected {expected}, got {shown(path)}; {remedy}")
     if str(path).lower().removesuffix(".gz").endswith(TABLES):
         raise InputError(f"expected {expected}, got {str(path)!r}, by its name a table of records; {remedy}")
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        with Path(path).open("rb") as file:
+            content = file.read(MOST_BYTES + 1)  # no device fills the memory
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"expected {expected}, got {str(path)!r} (not UTF-8 text); {remedy}") from None
+    except (OSError, ValueError) as error:  # a name with a character 0 is no name
+        reason = error.strerror if isinstance(error, OSError) else "no name of a file"
         raise InputError(f"expected {expected}, got {str(path)!r} ({reason}); {remedy}") from None
+    if len(content) > MOST_BYTES:
+        raise InputError(f"expected {expected}, got {str(path)!r} (more than {MOST_BYTES >> 20} MiB); {remedy}")
+    try:
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not valid TOML: {error}; mend it at that place.") from None
     except ValueError:
@@ -158,4 +175,8 @@ def _checked(name: str, key: Field[Any], value: Any) -> Any:
             wanted += [f"{word} {rules[rule]:g}" for rule, word in NUMBERS.items() if rule in rules]
             unless = ", or inf" if "infinite" in rules and "at_most" in rules else ""
             raise InputError(f"{name} must be {' and '.join(wanted)}{unless}, got {value}.")
+        least, most = rules.get("within", (0, inf))
+        if 0 < abs(value) < inf and not least <= abs(value) <= most:
+            ends = [f"at least {least:g}"] * (least > 0) + [f"at most {most:g}"] * (most < inf)
+            raise InputError(f"{name} must be {' and '.join(ends)}, got {shown(value)}.")
     return value

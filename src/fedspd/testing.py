@@ -12,6 +12,7 @@ from typing import Any
 from fedspd.audit.bounds import CONFIDENCE, Lower
 from fedspd.audit.mechanism import Mechanism, Statement, distinguish, moved, worst_neighbor
 from fedspd.errors import InputError
+from fedspd.reading import shown
 
 __all__ = ["Lower", "Statement", "assert_statement_holds", "audit_mechanism"]
 
@@ -32,6 +33,7 @@ def audit_mechanism(
         runs: on each of both.
         seed: of the generators that the mechanism is handed.
     """
+    _check(mechanism, statement)
     if runs < FEWEST:
         raise InputError(f"runs must be at least {FEWEST}, got {runs}; with fewer nothing can be shown.")
     worlds = (records, neighbor) if neighbor is not None else worst_neighbor(records, statement.neighbors)
@@ -46,6 +48,7 @@ def assert_statement_holds(
     Raises:
         AssertionError: more is leaked than declared, or a record moves more than the declared sensitivity.
     """
+    _check(mechanism, statement)
     if statement.sensitivity is not None:
         worlds = (records, neighbor) if neighbor is not None else worst_neighbor(records, statement.neighbors)
         far = moved(mechanism, worlds, seed)
@@ -59,3 +62,12 @@ def assert_statement_holds(
         f"{lower.epsilon:g}, with {100 * CONFIDENCE:g} % confidence from {runs} runs on each of two neighbors"
     )
     return lower
+
+
+def _check(mechanism: Any, statement: Any) -> None:
+    """Refuse what is no mechanism with its statement."""
+    if not callable(mechanism) or not isinstance(statement, Statement):
+        raise InputError(
+            f"expected a function of records and a generator, and a Statement, got {shown(mechanism)} and "
+            f"{shown(statement)}; pass them in this order."
+        )

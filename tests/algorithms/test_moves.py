@@ -150,10 +150,50 @@ def test_rules_stretch_where_rounds_are_few_and_nothing_is_set() -> None:
         return algorithm.stretch
 
     assert stretch(privacy__epsilon=8.0) > stretch(privacy__epsilon=1.0) > 2
-    assert stretch(run__rounds=400) == 1.0
+    assert stretch(run__rounds=800) == 1.0
     assert stretch(algorithm__local_steps=2) == 1.0
     assert stretch(algorithm__step_scale=2.0) == 1.0
     assert stretch(algorithm__inverse_step=1.0) == 1.0
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_model_is_the_mean_of_all_rounds_each_by_the_square_of_its_number(name: str) -> None:
+    bends, target = np.linspace(0.02, 0.8, 5), np.ones(5)
+    last, averaged = (
+        descended(replace(METHODS[name], averaging=share), bends, target, 12, noise=0.1) for share in (0.0, 1.0)
+    )
+    assert np.array_equal(last[0][:, WEIGHTS], averaged[0][:, WEIGHTS]), "what is sent does not hear of the mean"
+    for round, model in enumerate(averaged[1], start=1):
+        numbers = np.arange(1, round + 1)
+        counts = numbers * (numbers + 1)  # squares, nearly: they make (p + 1)/(t + p) the share of the newest exactly
+        assert model == pytest.approx(counts @ last[1][:round] / counts.sum(), rel=1e-9)
+    assert np.array_equal(last[1], last[0][1:, WEIGHTS, :, 0]), "without averaging it is the last one to the bit"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_mean_keeps_little_of_the_noise_where_the_loss_bends(name: str) -> None:
+    """Both at the optimum from the start of the count: what is left of noise, over many seeds."""
+    bends, target = np.full(400, 0.3), np.zeros(400)
+    ends = {
+        share: descended(replace(METHODS[name], averaging=share, stretch=1.0), bends, target, 300, noise=1.0)[1][-1]
+        for share in (0.0, 1.0)
+    }
+    assert ends[1.0].std() < 0.3 * ends[0.0].std()
+
+
+def test_rules_average_where_rounds_have_room_and_noise_is_small() -> None:
+    def averaging(**settings: Any) -> float:
+        wanted = {"partition.clients": 100, "run.participants": 20, "metrics.criterion": False}
+        wanted |= {key.replace("__", "."): value for key, value in settings.items()}
+        algorithm: Any = prepare_experiment(load("proved", wanted)).simulation.algorithm
+        return algorithm.averaging
+
+    assert averaging() == averaging(algorithm__name="noisy-prox-gd") == averaging(algorithm__averaging=True) == 1
+    assert averaging(privacy__epsilon=0.1) == 0, "directions are soft"
+    assert averaging(run__rounds=25) == 0, "the way cannot be gone"
+    assert averaging(algorithm__local_steps=2) == averaging(algorithm__step_scale=2.0) == 0
+    assert averaging(algorithm__averaging=False) == 0
+    assert averaging(algorithm__averaging=True, algorithm__step_scale=2.0) == 1
 
 
 def farthest(algorithm: SPDOnSums, rounds: int) -> float:

@@ -194,7 +194,7 @@ def test_every_method_that_steps_along_gradients_has_safe_steps_by_rule() -> Non
 def test_a_replaced_momentum_changes_what_is_sent_and_nothing_else() -> None:
     objective = Objective(Softmax(2), Unregularized(), 0.5)
     plain = fedspd(objective, 4, 1.0, 1.0)
-    server = np.stack([np.ones((3, 2)), *np.zeros((5, 3, 2))])
+    server = np.stack([np.ones((3, 2)), *np.zeros((7, 3, 2))])
     assert np.array_equal(plain.broadcast(server, 1).weights, np.ones((3, 2)))
     fast = replace(plain, momentum=0.5, share=0.25)
     assert np.array_equal(fast.broadcast(server, 1).weights, 3 * np.ones((3, 2)))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedspd import InputError, config, run
-from fedspd.algorithms.parts.moves import WEIGHTS
+from fedspd.algorithms.parts.moves import MEAN, WEIGHTS
 from fedspd.algorithms.parts.spd_on_sums import SPDOnSums
 from fedspd.assemble import prepare_experiment
 from fedspd.engine import simulate
@@ -185,7 +185,7 @@ class DeadAtZero(SPDOnSums):
 
     def merge(self, server: Any, told: Any, replies: Any, previous: Any, present: Any) -> Any:
         right = np.array(super().merge(server, told, replies, previous, present))
-        right[WEIGHTS] *= right[-1] / 3
+        right[[WEIGHTS, MEAN]] *= right[-1] / 3
         return right
 
 

@@ -34,11 +34,12 @@ def values_of(key: Any) -> st.SearchStrategy[Any]:
     if "str" in kind:
         return st.text(st.characters(codec="utf-8"))
     if "int" in kind:
-        return st.integers(rules.get("at_least", 0), 10**6)
+        return st.integers(rules.get("at_least", 0), int(min(10**6, rules.get("within", (0, inf))[1])))
+    least, most = rules.get("within", (None, None))
     numbers = st.floats(
-        rules.get("above", rules.get("at_least")),
-        rules.get("below", rules.get("at_most")),
-        exclude_min="above" in rules,
+        least or rules.get("above", rules.get("at_least")),
+        rules.get("below", rules.get("at_most", None if most == inf else most)),
+        exclude_min="above" in rules and not least,
         exclude_max="below" in rules,
         allow_infinity=False,
         allow_nan=False,

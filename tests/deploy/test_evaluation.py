@@ -174,7 +174,7 @@ def test_a_finished_run_is_read_again_for_free_and_asked_nothing_else(tmp_path: 
     assert server.evaluation is not None
     write_evaluations(folder, (server.evaluation,))
     assert evaluate_folder(folder, Asked(bins=4)) == server.evaluation
-    again = rf"are at its sites, which measure a model once.*`fedspd evaluate {folder} --bins 4 --least-size 100`"
+    again = rf"are at its sites, which measure a model once.*`fedspd evaluate {folder} --bins 4`"
     for question in (
         lambda: evaluate_folder(folder, Asked(bins=8)),
         lambda: evaluate_folder(folder, Asked(bins=4), again=True),

@@ -1,6 +1,7 @@
 """`fedspd evaluate`: charged before it is released, read again for free, and honest about what it knows."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +12,11 @@ import pandas as pd
 import pytest
 
 from fedspd import run
+from fedspd.assemble.agreement.planning import plan_of
 from fedspd.assemble.finished.evaluation import Asked, evaluate_folder
 from fedspd.assemble.finished.inference import infer_folder
 from fedspd.assemble.finished.selection import select
+from fedspd.config import load
 from fedspd.data import SOURCES, parse_schema
 from fedspd.errors import InputError
 from fedspd.evaluate.counting import CELLS_MOVED
@@ -66,6 +69,16 @@ def test_another_question_is_another_charge_and_is_refused_where_nothing_is_left
             evaluate_folder(folder, question, again=again)
     assert charges(folder) == [1] * 4
     assert len(read_evaluations(folder)) == 1
+
+
+def test_another_least_size_of_subgroups_is_read_from_the_same_counts_for_free(folder: Path) -> None:
+    first = evaluate_folder(folder, Asked(subgroup="sex"))
+    before = charges(folder)
+    fewer = evaluate_folder(folder, Asked(subgroup="sex", least_size=10**6))
+    assert charges(folder) == before
+    assert {one.group for one in first.measures} > {one.group for one in fewer.measures} == {None}
+    assert (fewer.counts, fewer.least_size) == (first.counts, 10**6)
+    assert evaluate_folder(folder, Asked(subgroup="sex")) == first
 
 
 def test_what_is_measured_is_what_a_test_set_says(folder: Path) -> None:
@@ -160,12 +173,41 @@ def test_nobody_who_is_held_out_is_trained_on() -> None:
 
 @pytest.mark.parametrize("name", ["digits", "diamonds", "visits"])
 def test_other_targets_are_measured_too(name: str, tmp_path: Path) -> None:
-    finished = run("proved", SETTINGS | {"data.name": name, "privacy.epsilon": 8.0})
+    unit = "person" if name == "visits" else "record"  # visits name patients
+    finished = run("proved", SETTINGS | {"data.name": name, "privacy.epsilon": 8.0, "privacy.unit": unit})
     found = finished.evaluate()
     names = {one.name for one in found.measures}
     assert names >= ({"accuracy", "observed share"} if name == "digits" else {"mean residual", "share within"})
     write_evaluations(tmp_path, (found,))
     assert read_evaluations(tmp_path) == (found,)
+
+
+POISSON = {"algorithm.sampling": "poisson", "algorithm.batch_size": 20, "run.rounds": 2}
+BY_PERSON = {"data.name": "visits", "privacy.unit": "person", "privacy.epsilon": 8.0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        (
+            POISSON,
+            "which zero-out neighbors do not cover, got evaluation.held_out = 0.2 with algorithm.sampling = poisson",
+        ),
+        ({"data.name": "visits"}, "records of one person must not be trained on and held out at once, got"),
+    ],
+    ids=["an empty record sends others to the other side", "a record of somebody else moves its person"],
+)
+def test_records_are_not_held_out_where_neighbors_would_differ_in_others_too(changes: dict[str, Any], why: str) -> None:
+    settings = SETTINGS | changes | {"evaluation.held_out": 0.2}
+    with pytest.raises(InputError, match=re.escape(why)):
+        run("proved", settings)
+    config = load("proved", settings)
+    with pytest.raises(InputError, match=re.escape(why)):
+        plan_of(config, SOURCES[config.data.name].read(config.data.source))
+
+
+def test_an_empty_person_keeps_its_name_and_its_side() -> None:
+    assert run("proved", SETTINGS | BY_PERSON | POISSON).evaluate().measures
 
 
 def test_secure_sums_put_the_noise_of_one_cohort_on_the_counts() -> None:
@@ -210,6 +252,7 @@ def test_two_processes_charge_for_one_run_one_after_the_other(folder: Path, tmp_
         ({"bins": 10_000}, "from 2 to 1000, got 10000"),
         ({"subgroup": "age"}, "a declared column of levels, got 'age'"),
         ({"least_size": 0}, "must be at least 1, got 0"),
+        ({"least_size": 50}, "a least size is of subgroups, got 50 and no subgroup; name its column"),
     ],
 )
 def test_bad_questions_are_refused_and_cost_nothing(folder: Path, question: dict[str, Any], words: str) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedspd import run
-from fedspd.assemble.finished.selection import SELECTION, select
+from fedspd.assemble.finished.selection import SELECTION, _score, select
 from fedspd.errors import InputError
 from fedspd.evaluate.scoring import score_query, score_sensitivity
 from fedspd.privacy.ledger import Ledger, create_ledger
@@ -47,6 +47,21 @@ def test_the_better_model_is_chosen_for_one_charge_and_read_again_for_free(runs:
     assert again.scores != first.scores
     with Ledger(ledger) as opened:
         assert [charged.times for charged in opened.charges() if charged.mechanism == SELECTION] == [2] * 4
+
+
+def test_the_order_of_runs_is_no_other_question_and_other_models_are(runs: list[Path]) -> None:
+    ledger = runs[0].parent / "shared.sqlite"
+    first = select(runs[:2], ledger)
+    assert select([runs[1], runs[0]], ledger) == first
+    averaged = select(runs[:2], ledger, average=True)
+    assert (averaged.model, averaged.number) == ("average", first.number + 1)
+    assert averaged.scores != first.scores
+
+
+def test_scores_are_within_what_can_be_whatever_the_noise(runs: list[Path]) -> None:
+    for noise, mean in ((400.0, 1.3), (400.0, -0.4), (1.0, 5.0)):
+        one = _score("a", mean, noise, 1000)
+        assert 0.0 <= one.low <= (one.value or 0.0) <= one.high <= 1.0
 
 
 def test_runs_that_cannot_be_held_against_each_other_are_refused(runs: list[Path]) -> None:

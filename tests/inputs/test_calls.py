@@ -6,18 +6,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fedspd
 from fedspd import FedSPDClassifier, FedSPDRegressor, InputError
 from fedspd.config import parse
+from fedspd.data import parse_schema
 from fedspd.privacy.accounting import FixedSize, Gaussian, Laplace, Poisson, calibrate, spent
 from fedspd.privacy.ledger import Budget
 from fedspd.results import read_run
 from fedspd.scoring.model import load_model
+from fedspd.testing import Statement, assert_statement_holds, audit_mechanism
 
 X, Y = np.linspace(0, 1, 40).reshape(20, 2), np.arange(20) % 2
 NOWHERE = "/nonexistent/x"
+FRAME = pd.DataFrame({"age": [1, 2], "y": ["no", "yes"]})
+SCHEMA_OF_AGE = parse_schema(
+    {"target": {"column": "y", "classes": ["no", "yes"]}, "columns": [{"name": "age", "bounds": [0, 100]}]}
+)
 Call = Callable[[], Any]
 
 
@@ -72,6 +79,23 @@ RUNS: dict[str, tuple[Call, str]] = {
     "a taken loss": (lambda: fedspd.register_loss("softmax", print), "got 'softmax', which is taken"),  # pyright: ignore
     "a taken partition": (lambda: fedspd.register_partition("iid", print), "got 'iid', which is taken"),  # pyright: ignore
     "no run folder": (lambda: read_run(Path(NOWHERE)), "got /nonexistent/x, which is no folder; name one that"),
+    "a name with a character 0": (run("a\0b"), "got 'a\\x00b' (no name of a file); known are proved, published."),
+    "a schema that is a number": (
+        lambda: fedspd.run(FRAME, schema=3),  # pyright: ignore
+        "expected a schema in TOML, as UTF-8 text, got 3;",
+    ),
+    "two columns of one name": (
+        lambda: fedspd.run(pd.DataFrame([[1, 2]], columns=["age", "age"]), schema=SCHEMA_OF_AGE),
+        "the columns of a data frame must all be different, got 'age' more than once; rename one.",
+    ),
+    "columns 1 and '1'": (
+        lambda: fedspd.run(pd.DataFrame([[1, 2]], columns=[1, "1"]), schema=SCHEMA_OF_AGE),
+        "the columns of a data frame must all be different, got '1' more than once; rename one.",
+    ),
+    "columns that are numbers": (
+        lambda: fedspd.run(pd.DataFrame([[1, 2]]), schema=SCHEMA_OF_AGE),
+        "the data frame must have the declared column 'age', got 0, 1; rename one.",
+    ),
     "no model": (lambda: load_model(NOWHERE), "expected the folder of a finished run, got '/nonexistent/x'"),
 }
 FITS: dict[str, tuple[Call, str]] = {
@@ -136,6 +160,21 @@ ACCOUNTS: dict[str, tuple[Call, str]] = {
     "a history of a number": (lambda: spent(3, 1e-5), "a history must be counts by event, got 3"),  # pyright: ignore
     "-1 releases": (lambda: spent({Gaussian(1.0): -1}, 1e-5), "must be a whole number of at least 0, got -1"),
     "half a release": (lambda: spent({Gaussian(1.0): 0.5}, 1e-5), "whole number of at least 0, got 0.5"),  # pyright: ignore
+    "a release by itself": (
+        lambda: spent([Gaussian(1.0)], 1e-5),  # pyright: ignore
+        "a history must be counts by event, got Gaussian(noise_multiplier=1.0, relation='replace-one') in it",
+    ),
+    "no event": (lambda: calibrate(None, 1, 1.0, 1e-5), "make_event must be an event's class or a function, got None"),  # pyright: ignore
+    "10^400 records": (lambda: FixedSize(1.0, 10**400, 5), "records must be at most 1e+12, got a longer number"),
+    "10^30 dimensions": (
+        lambda: Laplace(1.0, dimension=10**30, directions=1),
+        "dimension must be at most 1e+12, got 1e+30",
+    ),
+    "hardly a rate": (lambda: Poisson(1.0, 5e-324), "rate must be at least 1e-100, got 5e-324"),
+    "10^30 releases": (
+        lambda: calibrate(Gaussian, 10**30, 1.0, 1e-5),
+        "participations must be at most 1e+12, got 1e+30",
+    ),
     "delta 0": (lambda: spent({Gaussian(1.0): 1}, 0.0), "delta must lie in (0, 1), got 0.0; 1e-5 is usual."),
     "delta in text": (lambda: spent({Gaussian(1.0): 1}, "x"), "delta must lie in (0, 1), got 'x'"),  # pyright: ignore
     "an accountant": (lambda: spent({Gaussian(1.0): 1}, 1e-5, "prv"), "accountant must be one of"),  # pyright: ignore
@@ -146,7 +185,42 @@ ACCOUNTS: dict[str, tuple[Call, str]] = {
     "a budget of 1e300": (lambda: Budget(1e300, 1e-5), "epsilon must be at most 1e+06, got 1e+300"),
     "a budget with delta 1": (lambda: Budget(1.0, 1.0), "delta must lie in (0, 1), got 1.0"),
 }
-TABLE = {f"{what}: {name}": case for what, cases in (("run", RUNS), ("fit", FITS), ("account", ACCOUNTS))
+MECHANISM = lambda records, rng: rng.standard_normal()  # noqa: E731
+KIT: dict[str, tuple[Call, str]] = {
+    "a negative sensitivity": (
+        lambda: Statement(epsilon=1.0, sensitivity=-1.0), "sensitivity must be at least 0 and finite, got -1.0"
+    ),
+    "other neighbors": (
+        lambda: Statement(epsilon=1.0, neighbors="remove"),  # pyright: ignore
+        "neighbors must be one of replace-one, add-or-remove, zero-out, got 'remove'",
+    ),
+    "mu in text": (lambda: Statement(mu="1", delta=1e-5), "mu must be a number, got '1'"),  # pyright: ignore
+    "delta None": (lambda: Statement(epsilon=1.0, delta=None), "delta must be a number, got None"),  # pyright: ignore
+    "epsilon of nan": (lambda: Statement(epsilon=nan), "epsilon or mu must be positive and finite, got nan"),
+    "no function": (
+        lambda: audit_mechanism(3, Statement(epsilon=1.0), X), "expected a function of records and a generator"  # pyright: ignore
+    ),
+    "no statement": (lambda: assert_statement_holds(MECHANISM, 1.0, X), "and a Statement, got <function"),  # pyright: ignore
+    "nothing released": (
+        lambda: audit_mechanism(lambda records, rng: None, Statement(epsilon=1.0), X),
+        "a mechanism must release finite numbers, at least one, got None",
+    ),
+    "text released": (
+        lambda: audit_mechanism(lambda records, rng: "a", Statement(epsilon=1.0), X), "at least one, got 'a'"
+    ),
+    "no number released": (
+        lambda: assert_statement_holds(lambda records, rng: nan, Statement(epsilon=1.0, sensitivity=1.0), X),
+        "a mechanism must release finite numbers, at least one, got nan",
+    ),
+    "an empty release": (
+        lambda: audit_mechanism(lambda records, rng: np.zeros(0), Statement(epsilon=1.0), X), "at least one, got array"
+    ),
+    "equal records": (
+        lambda: audit_mechanism(MECHANISM, Statement(epsilon=1.0), np.zeros((5, 2))),
+        "records must differ, or there is nothing to tell apart, got equal ones",
+    ),
+}  # fmt: skip
+TABLE = {f"{what}: {name}": case for what, cases in (("run", RUNS), ("fit", FITS), ("account", ACCOUNTS), ("kit", KIT))
          for name, case in cases.items()}  # fmt: skip
 
 

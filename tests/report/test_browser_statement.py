@@ -31,10 +31,14 @@ def longest(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     made["evaluation"] = {"charged": True, "told": (text + text)[:420]}
     made["audit"] = {
         "claimed_epsilon": 1.0,
+        "delta": 1e-5,
+        "guarantee": "proved",
         "lower_bound": 0.43,
         "confidence": 0.95,
         "attack": text[:80],
-        "refuted": False,
+        "runs": 1000,
+        "refuted": True,
+        "noise_is_fresh": False,
     }
     (folder / "page.html").write_text(statement_html(made, warning=text[:250]))
     return made, folder / "page.html"

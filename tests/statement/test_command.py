@@ -16,11 +16,12 @@ from fedspd.errors import InputError
 from fedspd.privacy.ledger import Ledger
 from fedspd.report.numbers import at_most
 from fedspd.report.of_runs.runs import runs_page
+from fedspd.report.statement.sections import statement_sections
 from fedspd.results import read_run, read_statement, write_statement
 from fedspd.results.audit import AuditRecord, Replayed
 from fedspd.results.evaluation import Evaluation, Measure, write_evaluations
 from fedspd.results.statement import schema
-from fedspd.statement import against
+from fedspd.statement import against, card_of
 
 DECLARED = '[statement]\ndata_steward = "Dr. <b>Keller</b>"\nsector = "Healthcare"\nlimits = "Not for children."\n'
 SMALL = [
@@ -128,7 +129,15 @@ def test_an_audit_and_measurements_beside_it_are_taken_up(run: Path) -> None:
         command("statement", run)  # the ledger has no such charge
     write_evaluations(run, (replace(one, charged=False),))
     told = command("statement", run)
-    assert "not refuted. claimed epsilon 1.0" in told
+    assert "not refuted: of a claimed epsilon of 1 at delta 1e-05 at least 0.4 leaks, with 95 % confidence" in told
+    filed: Any = read_statement(run)
+    refuted = {**filed, "audit": {**filed["audit"], "refuted": True}}
+    lead = statement_sections(refuted)[0].text[0]
+    assert lead.startswith("An audit refuted this statement: do not rely on it. (1, 1e-05)")
+    assert card_of(read_run(run), refuted)["limits"][0] == "An audit refuted this statement: do not rely on it."
+    for odd in ({}, {**filed["audit"], "runs": "many"}, {**filed["audit"], "more": 1}):
+        with pytest.raises(InputError, match=r"must be a statement of version 1, got .*audit"):
+            write_statement(run, {**filed, "audit": odd})
     assert "Evaluation (not charged): Measured once on 500 held-out records, by counts with noise: epsilon 0.05" in told
     assert "records of the test set, without noise and without a charge: they count as public." in told
     assert "sex = female | 0.8 | 0.7 to 0.9" in command("card", run)
@@ -188,7 +197,10 @@ def test_persons_are_the_unit_of_their_statement_and_measuring_is_part_of_it(tmp
     assert "Unit: all records of one person at a client." in told
     assert "All rows of a person at a client are one unit" in told
     assert re.search(r"Evaluation \(charged\): Measured once on \d+ held-out persons", told)
-    assert re.search(r"held-out persons, with noise", command("card", tmp_path / "run"))
+    assert "in parts of the target's range" in " ".join(measured.split())
+    card = command("card", tmp_path / "run")
+    assert re.search(r"\| mean absolute residual, in parts of the range \| .* held-out persons, with noise", card)
+    assert "| what | declared |" not in told, "nothing is, so there is no table"
     found = read_statement(tmp_path / "run")
     trained, held = found["run"]["records"], found["run"]["held_out"]
     assert f"{trained} in all, and {held} held-out persons to measure on" in told

@@ -17,7 +17,7 @@ from fedspd.assemble.engines import check_engine
 from fedspd.assemble.gate import Identity, LedgerGate, OnLedger, on_ledger, open_gate, run_name
 from fedspd.assemble.records.deal import deal, measured_on
 from fedspd.assemble.records.encoding import encoded
-from fedspd.assemble.records.held_out import Apart, places_in_plan, set_apart
+from fedspd.assemble.records.held_out import Apart, check_relation, places_in_plan, set_apart
 from fedspd.assemble.records.scaling import Memory, scaled_by_release
 from fedspd.assemble.settled import own_clients, settle
 from fedspd.config import Config
@@ -110,6 +110,17 @@ def check_measures(config: Config) -> None:
         )
 
 
+def check_rounds(config: Config, rounds: int, clients: int) -> None:
+    """Refuse what a run of so many rounds and clients could not do."""
+    last, least = config.run.average_last, config.run.min_participants
+    if last is not None and last > rounds:
+        raise InputError(f"run.average_last must be at most the number of rounds, {rounds}, got {last}; lower it.")
+    if least > clients:
+        raise InputError(
+            f"run.min_participants must be at most the number of clients, or cohorts, {clients}, got {least}; lower it."
+        )
+
+
 def _published(config: Config, cells: Cells) -> Experiment:
     data = config.data
     check_scaling(config)
@@ -151,6 +162,7 @@ class _Planned(NamedTuple):
 
 def _plan(config: Config, cells: Cells, ledger: "Ledger | None") -> _Planned:
     check_confirmed(cells.schema)
+    check_relation(config, cells.train.persons is not None)
     declared = declare(cells)
     train, test = measured_on(config, declared.train, declared.test)
     dealt, width = deal(config, train), len(train.columns) + (config.data.bias != 0)
@@ -216,6 +228,7 @@ def _simulation(
     config: Config, agreed: Agreed[Any], shards: Shards, test: Table | None, members: Members | None = None
 ) -> Simulation:
     run, metrics = config.run, config.metrics
+    check_rounds(config, agreed.rounds, shards.clients)
     everybody = config.algorithm.method.needs.everybody
     return Simulation(
         shards=shards,

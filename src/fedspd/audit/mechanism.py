@@ -3,16 +3,20 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Literal
+from numbers import Real
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from fedspd.audit.bounds import CONFIDENCE, PICKED_ON, Claim, Lower, lower_bound
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import Gaussian, spent
+from fedspd.reading import shown
 
 Mechanism = Callable[[Any, np.random.Generator], Any]
 """From records and a generator to what is released: a number, or an array of always one shape."""
+
+Neighbors = Literal["replace-one", "add-or-remove", "zero-out"]
 
 RIDGE = 1e-9
 REPLAYED = 20
@@ -33,17 +37,27 @@ class Statement:
     epsilon: float | None = None
     delta: float = 0.0
     mu: float | None = None
-    neighbors: Literal["replace-one", "add-or-remove", "zero-out"] = "replace-one"
+    neighbors: Neighbors = "replace-one"
     sensitivity: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no statement."""
+        for name in ("epsilon", "delta", "mu", "sensitivity"):
+            value = getattr(self, name)
+            if not (isinstance(value, Real) or (value is None and name != "delta")):
+                raise InputError(f"{name} must be a number, got {shown(value)}; correct it.")
+        if self.neighbors not in get_args(Neighbors):
+            known = ", ".join(get_args(Neighbors))
+            raise InputError(f"neighbors must be one of {known}, got {shown(self.neighbors)}; correct them.")
+        if self.sensitivity is not None and not 0 <= self.sensitivity < inf:
+            raise InputError(f"sensitivity must be at least 0 and finite, got {self.sensitivity!r}; correct it.")
         if (self.epsilon is None) == (self.mu is None):
             raise InputError("a statement has epsilon or mu, got both or neither; give one of them.")
         if not 0 <= self.delta < 1 or (self.mu is not None and self.delta == 0):
             raise InputError(f"delta must be below 1, and above 0 with mu, got {self.delta!r}; correct it.")
         if not 0 < (self.epsilon or self.mu or 0.0) < inf:
-            raise InputError("epsilon or mu must be positive and finite, got something else; correct it.")
+            given = self.mu if self.epsilon is None else self.epsilon
+            raise InputError(f"epsilon or mu must be positive and finite, got {given!r}; correct it.")
 
     @property
     def claim(self) -> Claim:
@@ -70,6 +84,8 @@ def worst_neighbor(records: Any, neighbors: str) -> tuple[Any, Any]:
     other = rows.copy()
     farthest = int(np.argmax(np.linalg.norm(flat - flat[place], axis=1)))
     other[place] = 0 * rows[place] if neighbors == "zero-out" else rows[farthest]
+    if np.array_equal(rows, other):
+        raise InputError("records must differ, or there is nothing to tell apart, got equal ones; give neighbor=.")
     return rows, other
 
 
@@ -90,7 +106,7 @@ def distinguish(mechanism: Mechanism, worlds: tuple[Any, Any], claim: Claim, run
 def moved(mechanism: Mechanism, worlds: tuple[Any, Any], seed: int) -> float:
     """How far two neighbors are apart under the same draws, at most of a few."""
     pairs = [
-        [np.ravel(np.asarray(mechanism(records, np.random.default_rng([seed, run])), float)) for records in worlds]
+        [_numbers(mechanism(records, np.random.default_rng([seed, run]))) for records in worlds]
         for run in range(REPLAYED)
     ]
     return max(float(np.linalg.norm(second - first)) for first, second in pairs)
@@ -98,10 +114,23 @@ def moved(mechanism: Mechanism, worlds: tuple[Any, Any], seed: int) -> float:
 
 def _released(mechanism: Mechanism, records: Any, runs: int, key: list[int]) -> np.ndarray:
     rng = np.random.default_rng(key)
-    rows = [np.ravel(np.asarray(mechanism(records, rng), float)) for _ in range(runs)]
+    rows = [_numbers(mechanism(records, rng)) for _ in range(runs)]
     if len({len(row) for row in rows}) > 1:
         raise InputError("a mechanism must release as many numbers every time, got more or fewer; fill them up.")
     return np.stack(rows)
+
+
+def _numbers(released: Any) -> np.ndarray:
+    """What a mechanism released, in a row."""
+    try:
+        row = np.ravel(np.asarray(released, float))
+    except (TypeError, ValueError):
+        row = np.full(1, np.nan)
+    if not np.isfinite(row).all() or not len(row):
+        raise InputError(
+            f"a mechanism must release finite numbers, at least one, got {shown(released)}; put numbers in their place."
+        )
+    return row
 
 
 def _with_squares(rows: np.ndarray) -> np.ndarray:

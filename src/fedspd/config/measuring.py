@@ -4,13 +4,16 @@ from dataclasses import dataclass
 
 from fedspd.reading import setting
 
+ROUNDS = (1, 1e7)
+"""More take months."""
+
 
 @dataclass(frozen=True)
 class Metrics:
     """What is measured besides."""
 
     objective_every: int = setting(
-        1, "rounds between evaluations of the objective on all records; 0: never", at_least=0
+        1, "rounds between evaluations of the objective on all records; 0: never", at_least=0, within=ROUNDS
     )
     spent_every_round: bool = setting(True, "evaluate the privacy spent after every round, not only after the last")
     lagrangian: bool = setting(

@@ -6,11 +6,11 @@ from typing import Any
 
 from fedspd.algorithms import METHODS, Method, Work
 from fedspd.config.conditions import lacks
-from fedspd.config.measuring import Evaluation, Metrics
+from fedspd.config.measuring import ROUNDS, Evaluation, Metrics
 from fedspd.data import KINDS, SOURCES
 from fedspd.errors import InputError
 from fedspd.problem import LOSSES
-from fedspd.reading import nearest, parse_section, setting
+from fedspd.reading import SIZES, nearest, parse_section, setting
 from fedspd.typing import UNITS
 
 DEFAULT_METHOD = "fedspd"
@@ -32,7 +32,9 @@ class Data:
         choices=("noisy-moments", "min-max", "z-score", "none"),
     )
     moments_share: float = setting(0.1, "noisy-moments: their part of the squared budget", above=0, below=1)
-    deviation_floor: float = setting(0.3, "noisy-moments: least deviation a column is divided by", above=0)
+    deviation_floor: float = setting(
+        0.3, "noisy-moments: least deviation a column is divided by", above=0, within=(0, 1e6)
+    )
     bias: float = setting(0.0, "value of an added constant column; 0 adds none")
     row_norm: float | None = setting(
         None, "rows longer than this are shortened to it; absent: never", at_least=1e-6, at_most=1e6
@@ -80,15 +82,22 @@ class Problem:
         choices=LOSSES,
     )  # fmt: skip
     threshold: float = setting(
-        0.5, "huber: residuals beyond this pull no harder, where the number's bounds are -1 and 1", above=0
+        0.5,
+        "huber: residuals beyond this pull no harder, where the number's bounds are -1 and 1",
+        above=0,
+        within=SIZES,
     )
     clip_norm: float | None = setting(
-        None, "record gradients are clipped to this norm, G; inf: never; absent: by rule", above=0, infinite=True
+        None,
+        "record gradients are clipped to this norm, G; inf: never; absent: by rule",
+        above=0,
+        infinite=True,
+        within=SIZES,
     )
     regularizer: str = setting(
         "l1", "convex regularizer", choices=("none", "l1", "squared-l2", "elastic-net", "group-l1", "box")
     )
-    strength: float = setting(0.01, "its weight lambda_R (for box: the radius)", above=0)
+    strength: float = setting(0.01, "its weight lambda_R (for box: the radius)", above=0, within=SIZES)
     counts: str = setting(
         "clients", "what counts the same in the objective: every client, or every record",
         choices=("clients", "records"),
@@ -188,24 +197,27 @@ class Privacy:
 class Run:
     """How long, with whom, from which seed."""
 
-    rounds: int | None = setting(None, "communication rounds, T; absent: by rule", at_least=1)
-    rounds_at_most: int = setting(300, "most rounds that the rule may choose", at_least=1)
+    rounds: int | None = setting(None, "communication rounds, T; absent: by rule", at_least=1, within=ROUNDS)
+    rounds_at_most: int = setting(300, "most rounds that the rule may choose", at_least=1, within=ROUNDS)
     participants: int | None = setting(None, "clients per round, K; absent: all", at_least=1)
     selection: str = setting(
         "uniform", "who takes part: drawn anew every round, or the same clients in all", choices=("uniform", "fixed")
     )
     most_stale: int | None = setting(
-        None, "rounds within which every client takes part at least once; absent: no such bound", at_least=1
+        None,
+        "rounds within which every client takes part at least once; absent: no such bound",
+        at_least=1,
+        within=ROUNDS,
     )
     most_participations: int | None = setting(
-        None, "rounds a client may take part in; absent: as many as all rounds need", at_least=1
+        None, "rounds a client may take part in; absent: as many as all rounds need", at_least=1, within=ROUNDS
     )
     absence: float = setting(
         0.0, "secure-sums: chance that a member's part of a sum does not arrive, simulated", at_least=0, below=1
     )
     min_participants: int = setting(1, "the run ends when fewer clients have budget left", at_least=1)
     average_last: int | None = setting(
-        None, "rounds whose models are averaged beside the last one; absent: a quarter", at_least=1
+        None, "rounds whose models are averaged beside the last one; absent: a quarter", at_least=1, within=ROUNDS
     )
     seed: int | None = setting(
         None, "root of all random streams; absent: drawn from the operating system and kept nowhere", at_least=0

@@ -31,8 +31,13 @@ def frame_values(frame: Any) -> dict[str, Values]:
     """The columns of a data frame by their names."""
     import narwhals.stable.v2 as nw
 
+    listed = [str(name) for name in getattr(frame, "column_names", None) or frame.columns]
+    if twice := sorted({name for name in listed if listed.count(name) > 1}):
+        raise InputError(
+            f"the columns of a data frame must all be different, got {twice[0]!r} more than once; rename one."
+        )
     read = nw.from_native(frame, eager_only=True)
-    return {str(name): values_of(read[name]) for name in read.columns}
+    return {str(name): values_of(read.get_column(name)) for name in read.columns}
 
 
 def values_of(series: Any) -> Values:

@@ -26,8 +26,9 @@ from fedspd.target import Classes, Count
 from fedspd.typing import Query
 
 BINS = 10
-MOST_BINS = 1000  # finer ones hold hardly any records, and measures take time by their square
 """Unless somebody says otherwise."""
+MOST_BINS = 1000
+"""Finer ones hold hardly any records, and measures take time by their square."""
 NO_LEVEL = "no level"
 """The subgroup of records whose cell is none of the declared levels."""
 STEEPNESS = 4.0  # of the curve that brings margins to [0, 1]: most are within -1 and 1

@@ -26,6 +26,11 @@ class Selection:
     epsilon: float  # of this release alone
     delta: float
     number: int = 1  # 1 is the first choice between these runs, and so on
+    model: str = "last"  # that was scored of each run: of the last round, or the "average" of the last rounds
+
+    def answers(self, names: tuple[str, ...], model: str) -> bool:
+        """Whether it is the choice between these runs, in whatever order, by these models."""
+        return (named_together(self.names), self.model) == (named_together(names), model)
 
 
 def named_together(names: tuple[str, ...]) -> str:

@@ -9,11 +9,16 @@ from types import NoneType, UnionType
 from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
 LARGEST = sys.float_info.max
+MOST_BYTES = 64 << 20
 
 
 def read_json(path: Path) -> Any:
     """The value in a file; a number that is not finite is refused, since `to_json` writes none."""
-    return json.loads(path.read_text("utf-8"), parse_constant=_refuse_constant)
+    with path.open("rb") as file:
+        content = file.read(MOST_BYTES + 1)  # no device fills the memory
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"more than {MOST_BYTES >> 20} MiB")
+    return json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
 
 
 def made(kind: type, values: Any) -> Any:

@@ -7,8 +7,6 @@ equal. What no ledger knows, such as the settings of a run, is held by digests a
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import Event, from_dict, to_dict
@@ -16,53 +14,8 @@ from fedspd.privacy.ledger import Charged, Ledger
 from fedspd.privacy.second_accountant import EXACT_SLACK, SecondOpinion, gaussian_group, is_gaussian, second_epsilon
 from fedspd.results import Statement
 from fedspd.statement.budget import choices, counted, counted_alone, names, runs_of
-from fedspd.typing import EVALUATION, INFERENCE
-
-MOMENTS, LATER = "moments", "ledger.charges_after_the_statement"
-AFTERWARDS = (EVALUATION, INFERENCE)
-"""Mechanisms that are charged as often as somebody asks, beyond what was planned: the claim is raised then."""
-
-
-class Difference(NamedTuple):
-    """A number that is not what it should be."""
-
-    where: str
-    stated: Any
-    found: Any
-
-
-@dataclass
-class Comparison:
-    """What was looked at, and what differs."""
-
-    looked_at: int = 0
-    differences: list[Difference] = field(default_factory=list)
-
-    def as_dicts(self) -> list[dict[str, Any]]:
-        """What differs, as values JSON can hold."""
-        return [one._asdict() for one in self.differences]
-
-    def is_outdated(self) -> bool:
-        """Whether the run was charged after its statement was made."""
-        return any(one.where == LATER for one in self.differences)
-
-    def equal(self, where: str, stated: Any, found: Any) -> None:
-        """Expect the same value."""
-        self.looked_at += 1
-        if stated != found:
-            self.differences.append(Difference(where, stated, found))
-
-    def near(self, where: str, stated: float | None, found: SecondOpinion | None) -> None:
-        """Expect what another accountant does not contradict."""
-        self.looked_at += 1
-        if (stated is None) != (found is None) or (found is not None and not found.agrees(float(stated or 0.0))):
-            self.differences.append(Difference(where, stated, None if found is None else found.epsilon))
-
-    def enough(self, where: str, stated: float, found: SecondOpinion) -> None:
-        """Expect at least what another accountant finds."""
-        self.looked_at += 1
-        if found.exceeds(stated):
-            self.differences.append(Difference(where, stated, found.epsilon))
+from fedspd.statement.comparison import LATER, Comparison
+from fedspd.statement.recorded import MOMENTS, drawn, is_whole, recorded, training
 
 
 def against(statement: Statement, ledger: Ledger) -> Comparison:
@@ -89,6 +42,7 @@ def against(statement: Statement, ledger: Ledger) -> Comparison:
         if this_run:
             _claim(found, statement, this_run)
             _mechanism(found, statement, this_run)
+            recorded(found, statement, ledger, this_run)
         else:
             found.equal("ledger.run", told["run"], "no run of that name")
         _groups(found, statement)
@@ -98,11 +52,6 @@ def against(statement: Statement, ledger: Ledger) -> Comparison:
             "expected a statement whose numbers can be computed anew, got some out of all range; restore it."
         ) from error
     return found
-
-
-def is_whole(statement: Statement) -> bool:
-    """Whether one ledger holds all clients of the run, as in a simulation; a site's holds that site alone."""
-    return statement["run"]["kind"] == "simulation"
 
 
 def _budget(found: Comparison, statement: Statement, ledger: Ledger, charges: Sequence[Charged]) -> None:
@@ -153,13 +102,16 @@ def _claim(found: Comparison, statement: Statement, this_run: Sequence[Charged])
         found.enough("guarantee.epsilon", epsilon, cost)
     found.enough("guarantee.epsilon", epsilon, second_epsilon(planned, delta))
     found.equal("guarantee.gaussian", claim["gaussian"], all(map(is_gaussian, {**planned, **counted(this_run)})))
-    if tight:
-        own = [cost for cost in (_alone(history, delta) for history in (planned, *made)) if cost is not None]
-        found.near("trust.epsilon_alone", trust["epsilon_alone"], max(own, default=None))
-    training = [charged for charged in this_run if charged.mechanism not in AFTERWARDS]
+    own = [cost for cost in (_alone(history, delta) for history in (planned, *made)) if cost is not None]
+    if not own:
+        found.equal("trust.epsilon_alone", trust["epsilon_alone"], None)
+    elif trust["epsilon_alone"] is not None and not tight:
+        found.enough("trust.epsilon_alone", trust["epsilon_alone"], max(own))
+    else:
+        found.near("trust.epsilon_alone", trust["epsilon_alone"], max(own))
     beyond = [
         (to_dict(event), count)
-        for history in _histories(training)
+        for history in _histories([*training(this_run)])
         for event, count in history.items()
         if event in planned and count > planned[event]
     ]
@@ -171,6 +123,7 @@ def _mechanism(found: Comparison, statement: Statement, this_run: Sequence[Charg
     rounds = [charged for charged in this_run if charged.mechanism == statement["run"]["method"]]
     if not rounds:
         return
+    drawn(found, statement, rounds)
     once = max(second_epsilon({each.event: 1}, delta) for each in rounds)
     most = max(each.event.noise_multiplier for each in rounds)
     if is_whole(statement):

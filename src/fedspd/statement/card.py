@@ -7,8 +7,10 @@ summary, and by subgroup from private evaluations where there are some.
 from math import isfinite
 from typing import Any
 
+from fedspd.report.statement.audited import REFUTED
 from fedspd.results import RunRecord, Statement
 from fedspd.results.counted import counted
+from fedspd.results.evaluation import Evaluation, Measure
 
 MEASURES = {
     "test_accuracy": "accuracy",
@@ -70,7 +72,7 @@ def _evaluated(record: RunRecord) -> list[dict[str, Any]]:
     """On private records that were held out: with intervals, by subgroup where that was asked for."""
     return [
         {
-            "what": f"{last.unit}s" if one.name == "records" else one.name.replace("_", " "),
+            "what": _what(last, one),
             "group": None if one.group is None else f"{last.subgroup} = {one.group}",
             "value": one.value,
             "low": one.low,
@@ -83,6 +85,13 @@ def _evaluated(record: RunRecord) -> list[dict[str, Any]]:
     ]
 
 
+def _what(evaluation: Evaluation, one: Measure) -> str:
+    """A measure with its unit, where its name alone would be taken for that of the target."""
+    if one.name == "records":
+        return f"{evaluation.unit}s"
+    return f"{one.name}, in parts of the range" if one.name.endswith("residual") else one.name
+
+
 def _limits(record: RunRecord, statement: Statement, measures: list[dict[str, Any]]) -> list[str]:
     summary, claim = record.summary, statement["guarantee"]
     found = [
@@ -92,6 +101,8 @@ def _limits(record: RunRecord, statement: Statement, measures: list[dict[str, An
     ]
     if not any(one["group"] for one in measures):
         found.append("How well it does by subgroup was not measured.")
+    if statement["audit"] is not None and statement["audit"]["refuted"]:
+        found.insert(0, REFUTED)
     if summary.diverged:
         found.insert(0, "The run diverged: the model is of no use, and nothing is said of how well it does.")
     return found

@@ -77,6 +77,16 @@ def groups(epsilon: float, delta: float, gaussian: bool, sums: bool) -> list[dic
     ]
 
 
+def from_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a statement says of the mechanism by the run's settings alone."""
+    method = settings.get("algorithm", {})
+    return {
+        "row_norm": _finite(settings.get("data", {}).get("row_norm")),
+        "batch_size": method.get("batch_size"),
+        "local_steps": method.get("local_steps"),
+    }
+
+
 @cache
 def code_digest() -> str:
     """Of all Python files of the package, each after its name."""
@@ -131,16 +141,13 @@ def _released(summary: Summary) -> dict[str, Any]:
 
 
 def _mechanism(summary: Summary, settings: Mapping[str, Any]) -> dict[str, Any]:
-    method = settings.get("algorithm", {})
     return {
         "noise": summary.mechanism if summary.guarantee != "none" else "none",
         "noise_multiplier": _finite(summary.noise_multiplier) if summary.guarantee != "none" else None,
         "epsilon_per_round": _finite(summary.epsilon_per_round),
         "clip_norm": _finite(summary.clip_norm),
-        "row_norm": _finite(settings.get("data", {}).get("row_norm")),
         "sampling": summary.sampling,
-        "batch_size": method.get("batch_size"),
-        "local_steps": method.get("local_steps"),
+        **from_settings(settings),
         "accountant": summary.accountant,
         "conversion": summary.conversion,
         "precision": summary.precision,

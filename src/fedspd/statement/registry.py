@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from fedspd.report.statement.audited import REFUTED
 from fedspd.report.statement.released import released_afterwards
 from fedspd.report.statement.trust import conditions
 from fedspd.results import Statement, to_json
@@ -54,7 +55,9 @@ def registry_draft(statement: Statement) -> dict[str, Any]:
 def _loss(statement: Statement) -> dict[str, Any]:
     claim, run = statement["guarantee"], statement["run"]
     numbers = {} if claim["epsilon"] is None else {"epsilon": claim["epsilon"], "delta": claim["delta"]}
+    refuted = statement["audit"] is not None and statement["audit"]["refuted"]
     told = "Proved." if claim["standing"] == "proved" else f"Nothing is proved: {claim['because']}."
+    told = f"{REFUTED} {told}" if refuted else told
     groups = "; ".join(
         f"{one['size']} {claim['unit']}s of one client: {_pair(one['at_one_client'])}" for one in claim["groups"][1:]
     )

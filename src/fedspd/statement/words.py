@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fedspd.report.of_runs.terminal import diagnostics
+from fedspd.report.of_runs.terminal import FIXED_DRAWS, diagnostics
 from fedspd.results import SITES, Summary
 from fedspd.results.counted import counted
 
@@ -52,6 +52,9 @@ def evaluation(summary: Summary) -> dict[str, Any]:
 
 def randomness(summary: Summary) -> dict[str, Any]:
     """Where the noise came from, and what that is worth."""
+    if summary.engine == SITES and summary.seed is not None:
+        told = f"For tests, {FIXED_DRAWS}."
+        return {"source": "seed", "seed": summary.seed, "told": told}
     if summary.engine == SITES:
         told = "Each site draws its noise from its operating system, exactly, and keeps it nowhere."
         return {"source": "operating system", "seed": None, "told": told}

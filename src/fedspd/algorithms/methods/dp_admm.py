@@ -32,7 +32,7 @@ from fedspd.algorithms.parts.step_sizes import Constant, Schedule
 from fedspd.privacy.rounding import GradientSum, steps_rounding
 from fedspd.privacy.sensitivity import RECORD_MOVES
 from fedspd.problem import Objective
-from fedspd.reading import setting
+from fedspd.reading import SIZES, setting
 from fedspd.typing import Array, Batches, Query, Release
 
 
@@ -149,7 +149,7 @@ class PublishedSettings:
 
     penalty: float = shared.penalty("penalty rho of the augmented Lagrangian", needed=True)
     inverse_step: float | None = shared.inverse_step("1 / eta; absent: as published")
-    diameter: float = setting(1.0, "c_w of the published step size", above=0, when=shared.BY_THE_RULE)
+    diameter: float = setting(1.0, "c_w of the published step size", above=0, within=SIZES, when=shared.BY_THE_RULE)
 
 
 def make_published(public: Public, settings: PublishedSettings) -> Made:

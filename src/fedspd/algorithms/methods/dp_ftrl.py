@@ -141,7 +141,9 @@ class DPFTRL:
 class Settings:
     """What a user may set."""
 
-    bands: int = setting(4, "blocks that records come in by turns, and rounds that noise is taken back in", at_least=1)
+    bands: int = setting(
+        4, "blocks that records come in by turns, and rounds that noise is taken back in", at_least=1, within=(1, 1000)
+    )
     inverse_step: float | None = shared.inverse_step()
     step_scale: float = shared.step_scale(shared.BY_THE_RULE)
 

@@ -146,7 +146,7 @@ class Settings:
     step_scale: float = shared.step_scale(shared.NO_PENALTY)
     topology: str = shared.topology()
     edge_probability: float = shared.edge_probability()
-    label_epsilon: float = setting(3.0, "labels are flipped with chance 1 / (1 + exp(this))", above=0)
+    label_epsilon: float = setting(3.0, "labels are flipped with chance 1 / (1 + exp(this))", above=0, within=(0, 700))
 
 
 def make(public: Public, settings: Settings) -> Made:

@@ -18,6 +18,7 @@ Claimed here: **proved** without that condition, $2G/(ms) + \ln(1 + L/(m(\mu + 2
 """
 
 from dataclasses import dataclass
+from math import log
 from typing import Any
 
 from fedspd.algorithms.base import PrimalDual, Released
@@ -29,9 +30,13 @@ from fedspd.algorithms.parts.network import Neighbors, Network, make_network, po
 from fedspd.algorithms.parts.objective_noise import TWO_RECORDS, ObjectiveNoise, perturbed_minimum
 from fedspd.algorithms.parts.rules import Wishes, exact_steps
 from fedspd.algorithms.parts.step_sizes import Geometric
+from fedspd.errors import InputError
 from fedspd.problem import Objective, check_exact
 from fedspd.reading import setting
 from fedspd.typing import Argmin, Array, Batches, Release
+
+LARGEST = 1e100
+"""Penalty of the last round: beyond it sensitivities vanish in rounding."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +132,11 @@ def make(public: Public, settings: Settings) -> Made:
     steps = exact_steps(public, wishes, pure=True)
     network = make_network(public, settings.topology, settings.edge_probability)
     grown = Geometric(steps.penalty, settings.growth)
+    if log(steps.penalty) + log(settings.growth) * (steps.rounds - 1) > log(LARGEST):
+        raise InputError(
+            f"algorithm.growth must leave the penalty below {LARGEST:g} in {steps.rounds} rounds, from "
+            f"{steps.penalty:.3g} on, got {settings.growth:g}; lower it."
+        )
     algorithm = DPMADMM(public.bounded, network, steps.penalty, grown, public.declared_norm)
     return Made(algorithm, steps.rounds, steps.participations)
 

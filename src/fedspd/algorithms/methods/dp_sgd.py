@@ -20,7 +20,7 @@ from fedspd.algorithms.method import Made, Method, Public, Work
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.gradient import gradient_sensitivity, mean_gradient
 from fedspd.algorithms.parts.grids import HIGHER_OCTAVES
-from fedspd.algorithms.parts.moves import WEIGHTS, moved, resting, sent
+from fedspd.algorithms.parts.moves import MEAN, moved, resting, sent
 from fedspd.algorithms.parts.rules import Wishes, gradient_steps
 from fedspd.algorithms.parts.step_sizes import Constant, Schedule
 from fedspd.privacy.rounding import GradientSum, gradient_rounding
@@ -42,6 +42,7 @@ class DPSGD:
     schedule: Schedule  # γ = 1/η
     relation: str = "replace-one"
     stretch: float = 1.0  # how much longer than 1/γ steps may grow
+    averaging: float = 0.0  # 1: the model is the mean of all rounds, later ones weighing more; 0: the last one
 
     penalty = 0.0
     local_steps = 1
@@ -84,11 +85,11 @@ class DPSGD:
         """One proximal step along the mean of the participants' gradients."""
         step = told.stretch / told.inverse_step
         weights = self.objective.regularizer.prox(told.weights - step * mean_of_present(replies, present), step)
-        return moved(server, weights, told, weights, 0.0, self.stretch)
+        return moved(server, weights, told, weights, 0.0, self.stretch, self.averaging)
 
     def model(self, server: Array) -> Array:
-        """The server's weights."""
-        return server[WEIGHTS, ...]
+        """The server's weights, or their mean over rounds."""
+        return server[MEAN, ...]
 
     def local_point(self, client: Seen) -> PrimalDual:
         """The weights the gradient was taken at; there is no dual."""
@@ -103,6 +104,7 @@ class Settings:
     sampling: str = shared.proved_sampling()
     inverse_step: float | None = shared.inverse_step()
     step_scale: float = shared.step_scale(shared.BY_THE_RULE)
+    averaging: bool | None = shared.averaging()
 
 
 def work(settings: Settings) -> Work:
@@ -114,8 +116,8 @@ def make(public: Public, settings: Settings) -> Made:
     """Clipped to a fixed bound, the step size by rule where it is left open."""
     own = work(settings)
     wishes = Wishes(settings.inverse_step, step_scale=settings.step_scale)
-    steps = gradient_steps(public, own, wishes, stretched=True)
-    algorithm = DPSGD(public.bounded, Constant(steps.inverse_step), own.relation, steps.stretch)
+    steps = gradient_steps(public, own, wishes, averaging=settings.averaging, stretched=True)
+    algorithm = DPSGD(public.bounded, Constant(steps.inverse_step), own.relation, steps.stretch, steps.averaging)
     return Made(algorithm, steps.rounds, steps.participations)
 
 

@@ -25,7 +25,7 @@ from fedspd.algorithms.card import A_TOTAL, NON_SMOOTH, SEVERAL, Card, Printed
 from fedspd.algorithms.method import Made, Method, Public, Work
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.grids import HIGHER_OCTAVES
-from fedspd.algorithms.parts.moves import WEIGHTS, moved, resting, sent
+from fedspd.algorithms.parts.moves import MEAN, WEIGHTS, moved, resting, sent
 from fedspd.algorithms.parts.proximal import check_local_steps, proximal_steps
 from fedspd.algorithms.parts.rules import Steps, Wishes, gradient_steps
 from fedspd.algorithms.parts.spd_on_sums import SPDOnSums
@@ -53,6 +53,7 @@ class FedSPD:
     momentum: float = 0.0  # share of the last move that is made again
     share: float = 1.0  # of the clients, those that take part in a round
     stretch: float = 1.0  # how much longer than safe steps may grow; above 1 for Q = 1 from the server's weights
+    averaging: float = 0.0  # 1: the model is the mean of all rounds, later ones weighing more; 0: the last one
 
     guarantee = "proved"
     keeps_replies = True
@@ -117,11 +118,11 @@ class FedSPD:
         xp, before = array_namespace(server), server[WEIGHTS, ...]
         weights = mean_of_latest(before, replies, previous, present, self.clients)
         end = before + (weights - before) * (self.clients / xp.sum(present))
-        return moved(server, weights, told, end, self.momentum, self.stretch)
+        return moved(server, weights, told, end, self.momentum, self.stretch, self.averaging)
 
     def model(self, server: Array) -> Array:
-        """The mean of all latest replies: $x_0$ of the next round where there is no momentum."""
-        return server[0, ...]
+        """The mean of all latest replies, or its mean over rounds."""
+        return server[MEAN, ...]
 
     def local_point(self, client: Released) -> PrimalDual:
         """The released weights and the dual."""
@@ -147,6 +148,7 @@ class Settings:
     step_scale: float = shared.step_scale(shared.RULE_DECIDES)
     penalty_share: float | None = shared.penalty_share(shared.RULE_DECIDES)
     momentum: float | None = shared.momentum()
+    averaging: bool | None = shared.averaging()
 
 
 def work(settings: Settings) -> Work:
@@ -160,8 +162,9 @@ def make(public: Public, settings: Settings) -> Made:
     wishes = Wishes(settings.inverse_step, settings.penalty, settings.step_scale, settings.penalty_share)
     stretched = own.local_steps == 1 and settings.start == "server"
     steps = gradient_steps(
-        public, own, wishes, primal_dual=True, averaged=True, momentum=settings.momentum, stretched=stretched
-    )
+        public, own, wishes, primal_dual=True, averaged=True, momentum=settings.momentum,
+        averaging=settings.averaging, stretched=stretched,
+    )  # fmt: skip
     if public.on_sums:
         return Made(_on_sums(public, settings, steps), steps.rounds, steps.participations)
     algorithm = FedSPD(
@@ -177,6 +180,7 @@ def make(public: Public, settings: Settings) -> Made:
         momentum=steps.momentum,
         share=public.share,
         stretch=steps.stretch,
+        averaging=steps.averaging,
     )
     return Made(algorithm, steps.rounds, steps.participations, steps.max_batch)
 
@@ -191,6 +195,7 @@ def _on_sums(public: Public, settings: Settings, steps: Steps) -> SPDOnSums:
     relation = work(settings).relation
     return SPDOnSums(
         public.bounded, steps.penalty, steps.inverse_step, steps.momentum, public.share, relation, steps.stretch,
+        steps.averaging,
         public.clients,
     )  # fmt: skip
 

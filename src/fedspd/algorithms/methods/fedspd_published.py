@@ -31,7 +31,7 @@ from fedspd.algorithms.parts.step_sizes import Constant, Schedule
 from fedspd.errors import InputError
 from fedspd.privacy import PaperFormulas, paper
 from fedspd.problem import Objective
-from fedspd.reading import setting
+from fedspd.reading import SIZES, setting
 from fedspd.typing import Array, Batches, Private, Query, Release
 
 
@@ -110,9 +110,9 @@ class Settings:
     local_steps: int = shared.local_steps()
     sampling: str = shared.published_sampling()
     inverse_step: float | None = shared.inverse_step("gamma, 1 / step size; absent: that of Theorem 2")
-    diameter: float = setting(1.0, "d_X of Theorem 2", above=0, when=shared.BY_THE_RULE)
-    dual_diameter: float = setting(1.0, "d_lambda of Theorem 2 and of the criterion", above=0)
-    gradient_deviation: float = setting(1.0, "phi of Theorem 2", at_least=0, when=shared.BY_THE_RULE)
+    diameter: float = setting(1.0, "d_X of Theorem 2", above=0, within=SIZES, when=shared.BY_THE_RULE)
+    dual_diameter: float = setting(1.0, "d_lambda of Theorem 2 and of the criterion", above=0, within=SIZES)
+    gradient_deviation: float = setting(1.0, "phi of Theorem 2", at_least=0, within=SIZES, when=shared.BY_THE_RULE)
 
 
 def work(settings: Settings) -> Work:

@@ -26,7 +26,7 @@ from fedspd.algorithms.methods.dp_sgd import Seen
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.gradient import gradient_sensitivity, mean_gradient
 from fedspd.algorithms.parts.grids import scale_and
-from fedspd.algorithms.parts.moves import WEIGHTS, moved, resting, sent
+from fedspd.algorithms.parts.moves import MEAN, moved, resting, sent
 from fedspd.algorithms.parts.rules import Wishes, gradient_steps
 from fedspd.algorithms.parts.step_sizes import Constant, Schedule
 from fedspd.privacy.rounding import GradientSum, gradient_rounding
@@ -43,6 +43,7 @@ class NoisyProximalGradient:
     momentum: float = 0.0  # β
     relation: str = "replace-one"
     stretch: float = 1.0  # how much longer than 1/γ steps may grow
+    averaging: float = 0.0  # 1: the model is the mean of all rounds, later ones weighing more; 0: the last one
 
     penalty = 0.0
     law = "gaussian"
@@ -85,11 +86,11 @@ class NoisyProximalGradient:
         """One proximal step along the mean of the participants' gradients."""
         step = told.stretch / told.inverse_step
         weights = self.objective.regularizer.prox(told.weights - step * mean_of_present(replies, present), step)
-        return moved(server, weights, told, weights, self.momentum, self.stretch)
+        return moved(server, weights, told, weights, self.momentum, self.stretch, self.averaging)
 
     def model(self, server: Array) -> Array:
-        """The server's weights."""
-        return server[WEIGHTS, ...]
+        """The server's weights, or their mean over rounds."""
+        return server[MEAN, ...]
 
     def local_point(self, client: Seen) -> PrimalDual:
         """The weights the gradient was taken at; there is no dual."""
@@ -103,14 +104,19 @@ class Settings:
     momentum: float | None = shared.momentum()
     inverse_step: float | None = shared.inverse_step()
     step_scale: float = shared.step_scale(shared.BY_THE_RULE)
+    averaging: bool | None = shared.averaging()
 
 
 def make(public: Public, settings: Settings) -> Made:
     """The step size by rule where it is left open."""
     wishes = Wishes(settings.inverse_step, step_scale=settings.step_scale)
-    steps = gradient_steps(public, Work(), wishes, momentum=settings.momentum, stretched=True)
+    steps = gradient_steps(
+        public, Work(), wishes, momentum=settings.momentum, averaging=settings.averaging, stretched=True
+    )
     gamma = Constant(steps.inverse_step)
-    algorithm = NoisyProximalGradient(public.bounded, gamma, steps.momentum, stretch=steps.stretch)
+    algorithm = NoisyProximalGradient(
+        public.bounded, gamma, steps.momentum, stretch=steps.stretch, averaging=steps.averaging
+    )
     return Made(algorithm, steps.rounds, steps.participations)
 
 

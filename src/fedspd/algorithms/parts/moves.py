@@ -1,4 +1,4 @@
-r"""How a server moves: ahead of its weights by momentum, and in steps as long as releases show to be safe.
+r"""How a server moves: ahead by momentum, in steps as long as releases show to be safe, to the mean of where it was.
 
 *Momentum*: $v = w + \frac{\beta}{p}(w - w_{before})$ is sent, where a share p of the clients takes part in a round: of
 a server that averages the latest uploads of all, only that share hears of it.
@@ -9,8 +9,12 @@ curvature c in units of that step. A step m times as long is stable while
 $mc < 2\frac{1+\beta}{1+2\beta}$ (gradient steps at weights sent ahead). So m grows, twofold a round at most, up to 0.8
 of that for the largest c seen so far, and up to what the rule's way asks for; it is never below 1.
 
-Whatever is sent is a function of releases, and so is m, so both cost no privacy; steps that add up to a bounded way
-lead no further than that, whatever the curvature (`docs/proofs/public-choices.md`).
+*Averaging*: the model is the mean of the weights after all rounds, each weighing as much as the square of its number.
+What is sent does not hear of it. The mean has gone three quarters of the way or more, and keeps little of the noise in
+directions in which the loss bends: there weights swing around the optimum, and their mean does not.
+
+Whatever is sent is a function of releases, and so are m and the mean, so they cost no privacy; steps that add up to a
+bounded way lead no further than that, whatever the curvature (`docs/proofs/public-choices.md`).
 
 The state is one array, so that a checkpoint can keep it.
 """
@@ -23,12 +27,14 @@ from fedspd.typing import Array, array_namespace
 GROWTH = 2.0  # of the stretch in a round, at most
 SAFE = 0.8  # of the longest stable step at the curvature that was seen
 
-WEIGHTS, BEFORE, STRETCH, CURVATURE, SENT, PULL = range(6)
+WEIGHTS, BEFORE, STRETCH, CURVATURE, SENT, PULL, MEAN, SHARE = range(8)
+POWER = 2  # of a round's number, by which its weights count in the mean
 
 
 def resting(weights: Array, stretch: Any = 1.0) -> Any:
     """The state of a server that has not moved yet, and how long its first step is."""
-    return array_namespace(weights).stack([weights, weights, 0 * weights + stretch, weights, weights, weights])
+    rest, whole = 0 * weights, 0 * weights + 1  # the share of the first round in the mean
+    return array_namespace(weights).stack([weights, weights, rest + stretch, rest, weights, rest, weights, whole])
 
 
 def sent(server: Array, inverse_step: Any, momentum: Any, share: Any = 1.0) -> Told:
@@ -37,7 +43,7 @@ def sent(server: Array, inverse_step: Any, momentum: Any, share: Any = 1.0) -> T
     return Told(ahead, inverse_step, server[STRETCH, 0, 0])
 
 
-def moved(server: Array, weights: Array, told: Told, end: Array, momentum: Any, most: Any) -> Any:
+def moved(server: Array, weights: Array, told: Told, end: Array, momentum: Any, most: Any, averaging: Any) -> Any:
     """The state after a move to these weights.
 
     Args:
@@ -47,6 +53,7 @@ def moved(server: Array, weights: Array, told: Told, end: Array, momentum: Any, 
         end: where they would have moved the server, had all clients been asked and answered like them.
         momentum: β.
         most: stretch that the rule's way asks for.
+        averaging: 1 where the model is the mean of all rounds, 0 where it is the last one.
     """
     xp = array_namespace(weights)
     pull = (told.weights - end) / told.stretch
@@ -58,5 +65,9 @@ def moved(server: Array, weights: Array, told: Told, end: Array, momentum: Any, 
     limit = SAFE * 2 * (1 + momentum) / (1 + 2 * momentum)
     longest = limit / xp.maximum(curvature, limit / (GROWTH * told.stretch))
     stretch = xp.where(still, told.stretch, xp.maximum(xp.minimum(longest, most), 1.0))
-    fill = 0 * weights
-    return xp.stack([weights, server[WEIGHTS, ...], fill + stretch, fill + curvature, told.weights, pull])
+    fill, whole = 0 * weights, server[SHARE, ...]
+    share = 1 - averaging * (1 - whole)
+    mean = share * weights + (1 - share) * server[MEAN, ...]
+    after = whole / (1 + whole / (POWER + 1))  # (p + 1) / (t + p) of the next round
+    before = server[WEIGHTS, ...]
+    return xp.stack([weights, before, fill + stretch, fill + curvature, told.weights, pull, mean, after])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from fedspd.algorithms.method import Public, Work
 from fedspd.algorithms.parts.exactness import least_curvature
-from fedspd.algorithms.parts.way import Pull, longest_step, momentum_for, path_length
+from fedspd.algorithms.parts.way import WORTHWHILE, Pull, lengthened, longest_step, momentum_for, path_length
 from fedspd.errors import InputError
 from fedspd.privacy import POISSON, WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling
 from fedspd.privacy.accounting import Gaussian, calibrate
@@ -41,6 +41,7 @@ class Steps(NamedTuple):
     max_batch: int | None = None  # most records in a batch, for Poisson sampling with several local steps
     crowding: float = 1.0  # most records in a batch over what its sum is divided by
     stretch: float = 1.0  # how much longer than safe steps they may grow, where releases allow it
+    averaging: float = 0.0  # 1: the model is the mean of all rounds, 0: the last one
 
 
 class Counts(NamedTuple):
@@ -58,6 +59,7 @@ def gradient_steps(
     primal_dual: bool = False,
     averaged: bool = False,
     momentum: float | None = 0.0,
+    averaging: bool | None = False,
     stretched: bool = False,
 ) -> Steps:
     """For methods that step along gradients.
@@ -69,15 +71,22 @@ def gradient_steps(
         primal_dual: uploads add up a client's increments; other servers move every round.
         averaged: the average of the local iterates is released, not the last one.
         momentum: of the server; None: as much as the way needs.
+        averaging: whether the model is the mean of all rounds; None: where that is better, and no step size is set.
         stretched: the server lengthens steps as far as releases allow (`moves`), where no step size is set.
     """
-    row_norm = public.row_norm or 1.0
+    row_norm, is_open = public.row_norm or 1.0, wishes == Wishes(penalty_share=wishes.penalty_share)
     reach = (work.local_steps + 1) / 2 if averaged else work.local_steps
     share = (wishes.penalty_share or penalty_share(public.share)) if primal_dual else 0.0
     pull = Pull(public.participants, public.share, share if primal_dual else None)
     longest = longest_step(public.objective, row_norm, pull)
-    count = _counts(public, work, reach, longest * pull.per_round)
-    way = path_length(public.objective, _noise(public, work, reach, count.participations), row_norm) / reach
+    averaging = (None if stretched and is_open else False) if averaging is None else averaging
+    count = _counts(public, work, reach, longest * pull.per_round, averaging is not False)
+    noise = _noise(public, work, reach, count.participations)
+    way, longer = path_length(public.objective, noise, row_norm) / reach, lengthened(public.objective, noise)
+    if averaging is None:
+        most = pull.most_within(count.rounds) if momentum is None else momentum
+        averaging = longer > 1 and longest * pull.reached(count.rounds, most) >= WORTHWHILE * way
+    way *= longer if averaging else 1.0
     if momentum is None:
         momentum = 0.0 if wishes.inverse_step else momentum_for(way / longest, count.rounds, pull)
     step = wishes.step_scale * min(way / pull.reached(count.rounds, momentum), longest)
@@ -88,9 +97,9 @@ def gradient_steps(
         inverse_step = max(inverse_step, crowding * public.objective.loss.curvature * row_norm**2 / 2)
     penalty = (wishes.penalty or share / step) if primal_dual else 0.0
     stretch = 1.0
-    if stretched and wishes == Wishes(penalty_share=wishes.penalty_share):
+    if stretched and is_open:
         stretch = max(1.0, way / longest / pull.reached(max(count.rounds - SHORT_ROUNDS, 1), momentum))
-    return Steps(*count, inverse_step, penalty, momentum, max_batch, crowding, stretch)
+    return Steps(*count, inverse_step, penalty, momentum, max_batch, crowding, stretch, float(averaging))
 
 
 def exact_steps(public: Public, wishes: Wishes, *, pure: bool = False, count: Counts | None = None) -> Steps:
@@ -179,12 +188,13 @@ def multiplier_for(sampling: RecordSampling, records: int, participations: int, 
     return calibrate(lambda z: sampling.event(records, z), participations, epsilon, delta)
 
 
-def _counts(public: Public, work: Work, reach: float, each: float) -> Counts:
+def _counts(public: Public, work: Work, reach: float, each: float, averaged: bool) -> Counts:
     """Rounds and participations; where rounds are left open and free, as many as safe steps need for the way."""
     if public.rounds or public.most_participations or public.budget != "total":
         return counts(public)
     noise = _noise(public, work, reach, PARTICIPATIONS)
     way = path_length(public.objective, noise, public.row_norm or 1.0) / reach
+    way *= lengthened(public.objective, noise) if averaged else 1.0
     rounds = min(max(ceil(way / each), FEWEST_ROUNDS), public.most_rounds)
     return counts(replace(public, rounds=rounds))
 

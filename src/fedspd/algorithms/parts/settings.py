@@ -1,11 +1,14 @@
 """Settings that several methods have, each said once. A method's own dataclass lists those that it reads."""
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from fedspd.algorithms.parts.topology import TOPOLOGIES
 from fedspd.privacy import POISSON, WITH_REPLACEMENT, WITHOUT_REPLACEMENT
-from fedspd.reading import setting
+from fedspd.reading import SIZES, setting
+
+NO_LARGER = (0, SIZES[1])
 
 When = tuple[Callable[[Any], bool], str]
 """Whether a setting is read, by the others, and what it needs in words."""
@@ -16,23 +19,28 @@ BY_THE_RULE: When = (lambda settings: settings.inverse_step is None, "that algor
 
 def penalty(doc: str = "penalty rho of the augmented Lagrangian; absent: by rule", **rules: Any) -> Any:
     """A field for rho."""
-    return setting(None, doc, above=0, **rules)
+    return setting(None, doc, above=0, within=NO_LARGER, **rules)
 
 
 def inverse_step(doc: str = "gamma, 1 / step size; absent: by rule", **rules: Any) -> Any:
     """A field for gamma."""
-    return setting(None, doc, above=0, **rules)
+    return setting(None, doc, above=0, within=NO_LARGER, **rules)
 
 
 def step_scale(when: When | None = None) -> Any:
     """A field for a factor of what the rule proposes."""
     rules = {} if when is None else {"when": when}
-    return setting(1.0, "what the rule's step size is multiplied by", above=0, **rules)
+    return setting(1.0, "what the rule's step size is multiplied by", above=0, within=(SIZES[0], inf), **rules)
 
 
 def momentum() -> Any:
     """A field for what a server repeats of its moves."""
     return setting(None, "share of the last move that is made again; absent: by rule", at_least=0, below=1)
+
+
+def averaging() -> Any:
+    """A field for what the model is: of the last round, or of all."""
+    return setting(None, "whether the model is the mean of all rounds, later ones weighing more; absent: by rule")
 
 
 def penalty_share(when: When) -> Any:
@@ -42,7 +50,7 @@ def penalty_share(when: When) -> Any:
 
 def local_steps() -> Any:
     """A field for Q."""
-    return setting(1, "local steps per round, Q", at_least=1)
+    return setting(1, "local steps per round, Q", at_least=1, within=(1, 1e6))
 
 
 def batch_size(doc: str = "records per local step, b; absent: a pass over the whole shard", **rules: Any) -> Any:

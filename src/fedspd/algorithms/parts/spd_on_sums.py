@@ -18,7 +18,7 @@ from typing import Any
 
 from fedspd.algorithms.base import PrimalDual, Released, Told, length
 from fedspd.algorithms.parts.gradient import gradient_sensitivity, mean_gradient
-from fedspd.algorithms.parts.moves import WEIGHTS, moved, resting, sent
+from fedspd.algorithms.parts.moves import MEAN, WEIGHTS, moved, resting, sent
 from fedspd.privacy.rounding import GradientSum, gradient_rounding
 from fedspd.problem import Objective
 from fedspd.typing import Array, Batches, Query, Release, array_namespace
@@ -35,6 +35,7 @@ class SPDOnSums:
     share: float = 1.0  # of the cohorts, those that take part in a round
     relation: str = "replace-one"
     stretch: float = 1.0  # how much longer than safe steps may grow
+    averaging: float = 0.0  # 1: the model is the mean of all rounds, later ones weighing more; 0: the last one
     cohorts: int = 1
 
     local_steps = 1
@@ -92,12 +93,12 @@ class SPDOnSums:
         before, answered = server[WEIGHTS, ...], server[-1, ...] + change[1, ...]
         weights = (server[-1, ...] * before + change[0, ...]) / answered
         end = before + (weights - before) * (answered / xp.sum(present))
-        server = moved(server, weights, told, end, self.momentum, self.stretch)
+        server = moved(server, weights, told, end, self.momentum, self.stretch, self.averaging)
         return xp.concat([server, answered[None, ...]])
 
     def model(self, server: Array) -> Array:
-        """The mean of the latest replies."""
-        return server[WEIGHTS, ...]
+        """The mean of the latest replies, or its mean over rounds."""
+        return server[MEAN, ...]
 
     def local_point(self, client: Released) -> PrimalDual:
         """A cohort's weights and dual."""

@@ -3,7 +3,8 @@ r"""How far a run should go, and in which steps, from public numbers.
 A method that steps along gradients carries its model a *way* $S$: the sum of its steps, in units of a gradient. The
 noise on the model grows with the way and not with the number of its steps ($\nu S$, since calibrated noise of T rounds
 grows like $\sqrt T$ and adds up like $\sqrt T$ again in steps of $S/T$), so rounds are free in privacy. A longer way
-leaves less of the optimum undone and more noise.
+leaves less of the optimum undone and more noise. Where the model is the mean of the weights after all rounds it is
+twice as long: of the noise in directions in which the loss bends the mean keeps little.
 
 A step is never longer than $1/L$, with $L$ the curvature that declared rows allow: a gradient step that long never
 raises the loss, whatever the records are. Where the rounds are too few for that, the rest of the way is momentum.
@@ -20,6 +21,9 @@ FURTHER = 2.0  # by so much at most
 SHARPEST = 0.15  # of a number or a count: noise on a score at most, unless steps damp it
 MOST_MOMENTUM = (0.9, 0.8)  # with everybody in every round, and with some
 CALM = 1e-3  # noise for each unit of way below which gradients are clipped less
+AVERAGED = 2.0  # times the way, where the model is the mean of all rounds
+LOUD = (0.002, 0.05)  # noise for each unit of way beyond which classes, and numbers, are learned no better by that
+WORTHWHILE = 0.75  # times the way that rounds must have room for, or the last model is better
 LONGEST = 2.0  # of numbers on [-1, 1]: residuals are no longer, where the prediction is on it too
 
 
@@ -46,6 +50,10 @@ class Pull:
         """Less where few take part: who they are is chance, and momentum would make chance grow."""
         everybody, some = MOST_MOMENTUM
         return everybody if self.share == 1 else min(some, 1 - 2 / (self.participants + 4))
+
+    def most_within(self, rounds: int) -> float:
+        """Momentum takes some rounds to have its effect, so that fewer have less of it."""
+        return min(self.most_momentum, 1 - 2 / (rounds + 2))
 
     def reached(self, rounds: int, momentum: float = 0.0) -> float:
         """Steps that the model has gone after so many rounds, on average over who takes part."""
@@ -81,6 +89,15 @@ def path_length(objective: Objective, noise: float, row_norm: float) -> float:
     return way * (max(loss.outputs, 2) / 2) ** (1 / 3)
 
 
+def lengthened(objective: Objective, noise: float) -> float:
+    """How many times as long the way is where the model is the mean of all rounds; 1: it is better not to be.
+
+    Where noise is large, all directions are soft for classes: the loss bends in none of them before the run is over, so
+    the last model is further for the same noise. Of a number the noise of the prediction itself is measured.
+    """
+    return AVERAGED if noise <= LOUD[is_regression(objective.loss)] else 1.0
+
+
 def clip_norm(loss: Loss, noise: float, row_norm: float) -> float:
     r"""What record gradients are clipped to: less noise where it is large, less bias where it is small.
 
@@ -106,7 +123,7 @@ def momentum_for(steps: float, rounds: int, pull: Pull) -> float:
     """The least momentum that goes so many steps in so many rounds, up to a most."""
     if pull.reached(rounds) >= steps:
         return 0.0
-    low, high = 0.0, min(pull.most_momentum, 1 - 2 / (rounds + 2))
+    low, high = 0.0, pull.most_within(rounds)
     if pull.reached(rounds, high) <= steps:
         return high
     for _ in range(40):

@@ -11,6 +11,7 @@ from fedspd.assemble.agreement import Agreed, agree
 from fedspd.assemble.cohorts import cohorts_of, pooled_holdings, told_trust
 from fedspd.assemble.records.deal import counted, deal, measured_on
 from fedspd.assemble.records.encoding import schema_for
+from fedspd.assemble.records.held_out import check_relation
 from fedspd.assemble.settled import settle
 from fedspd.config import Config
 from fedspd.data import Cells, Holdings
@@ -21,9 +22,11 @@ from fedspd.evaluate.counting import BINS, Counting
 from fedspd.evaluate.intervals import QUANTILE
 from fedspd.privacy import WITHOUT_REPLACEMENT, ProvedPlan, PublishedPlan, paper, plan_as_published
 from fedspd.privacy.accounting import Accountant, FixedSize, calibrate
+from fedspd.reading import shown
 from fedspd.target import Classes
 
 PAPERS_STEPS, PAPERS_BATCH = 5, 10
+MOST_CLIENTS = 10**10
 
 
 def proposed_plan(config: Config, records: int) -> dict[str, Any]:
@@ -35,12 +38,17 @@ def proposed_plan(config: Config, records: int) -> dict[str, Any]:
     """
     if records < 1:
         raise InputError(f"records must be at least 1, got {records}; correct them.")
+    if config.partition.clients > MOST_CLIENTS:
+        raise InputError(
+            f"clients must be at most {MOST_CLIENTS:g}, got {shown(config.partition.clients)}; correct them."
+        )
     if config.algorithm.method.kind.law == "laplace":
         raise InputError(
             "a plan of pure privacy needs a table, since noise of that law depends on the number of columns, got "
             f"{config.algorithm.name} without one; add --data, or plan another method."
         )
     target, work = Classes("label", ("no", "yes")), config.algorithm.work
+    check_relation(config, persons=False)
     held = Holdings(np.full(config.partition.clients, records), config.problem.counts)  # pyright: ignore[reportArgumentType]
     dealt = planned_holdings(held, config.evaluation.held_out)
     agreed = agree(config, dealt, 1, target)
@@ -116,6 +124,7 @@ class Agreement(NamedTuple):
 def agreement_of(config: Config, cells: Cells) -> Agreement:
     """What a run would agree on, from how many records each client holds and from settings; no cell is looked at."""
     settled = settle(config, cells)
+    check_relation(settled, cells.train.persons is not None)
     all_of = deal(settled, measured_on(settled, cells.train, cells.test)[0]).holdings
     dealt = planned_holdings(all_of, config.evaluation.held_out)
     width = len(schema_for(settled, cells.schema, counted(settled, cells.train)).columns) + (config.data.bias != 0)

@@ -4,8 +4,9 @@ A measurement is one release. What it says may be read again for free; another q
 """
 
 import json
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +45,15 @@ class Asked:
     def __post_init__(self) -> None:
         if self.least_size < 1:
             raise InputError(f"the least size of a subgroup must be at least 1, got {self.least_size}; raise it.")
+        if self.subgroup is None and self.least_size != LEAST_SIZE:
+            raise InputError(f"a least size is of subgroups, got {self.least_size} and no subgroup; name its column.")
 
-    def answered_by(self, evaluation: Evaluation) -> bool:
-        """Whether a measurement was of the same question."""
-        return (evaluation.model, len(evaluation.edges) - 1, evaluation.subgroup) == (
-            self.model, self.bins, self.subgroup,
-        ) and evaluation.least_size == self.least_size  # fmt: skip
+    def answer(self, known: Sequence[Evaluation], model: Callable[[], Model]) -> Evaluation | None:
+        """The latest measurement of the same question, its subgroups by the least size that is asked for now."""
+        for one in reversed(known):
+            if (one.model, len(one.edges) - 1, one.subgroup) == (self.model, self.bins, self.subgroup):
+                return one if one.least_size == self.least_size else _regrouped(one, self.least_size, model())
+        return None
 
     @property
     def model(self) -> str:
@@ -66,10 +70,9 @@ def evaluate_folder(folder: Path, asked: Asked, ledger: Path | None = None, agai
         ledger: that the run was charged to; None: the one in its folder.
         again: measure anew also where the folder has the answer.
     """
-    known = read_evaluations(folder)
-    answers = [one for one in known if asked.answered_by(one)]
-    if answers and not again:
-        return answers[-1]
+    answer = asked.answer(read_evaluations(folder), lambda: load_model(folder, asked.average))
+    if answer is not None and not again:
+        return answer
     model = load_model(folder, asked.average)
     require_simulated(folder)
     with alone(folder), Ledger(ledger or folder / "ledger.sqlite") as opened:
@@ -112,9 +115,9 @@ def evaluate_run(apart: Apart | None, model: Model, asked: Asked, again: bool = 
         again: measure anew also where the answer is known; it takes a ledger, which is charged again.
     """
     apart = require_held_out(apart)
-    answers = [one for one in apart.made if asked.answered_by(one)]
-    if answers and not again:
-        return answers[-1]
+    answer = asked.answer(apart.made, lambda: model)
+    if answer is not None and not again:
+        return answer
     apart.require_unspent()
     with nullcontext() if apart.ledger is None else Ledger(apart.ledger) as opened:
         found = measure(apart, model, asked, opened)
@@ -169,10 +172,7 @@ def concluded(
     found = [
         _as_measure(one) for one in measures(counting, released, variance, records, isinstance(model.loss, Softmax))
     ]
-    found += [
-        _as_measure(one, group)
-        for group, one in group_measures(counting, released, variance, records, asked.least_size)
-    ]
+    found += _of_groups(counting, released, variance, records, asked.least_size)
     events = {group.evaluation for group in plan.groups}
     return Evaluation(
         number=number,
@@ -213,10 +213,26 @@ def _answered(folder: Path) -> str:
         return "lead a new run with evaluation.held_out in federation.toml."
     one = known[-1]
     column = "" if one.subgroup is None else f" --subgroup {one.subgroup}"
-    options = f"--bins {len(one.edges) - 1} --least-size {one.least_size}{column}{' --average' * (one.model != 'last')}"
+    options = f"--bins {len(one.edges) - 1}{column}{' --average' * (one.model != 'last')}"
     return (
         f"read what they measured with `fedspd evaluate {folder} {options}`, or lead a new run with another [measure]."
     )
+
+
+def _of_groups(
+    counting: Counting, released: np.ndarray, variance: float, records: int, least_size: int
+) -> list[Measure]:
+    found = group_measures(counting, released, variance, records, least_size)
+    return [_as_measure(one, group) for group, one in found]
+
+
+def _regrouped(one: Evaluation, least_size: int, model: Model) -> Evaluation:
+    """The same counts with other subgroups left out: they were released already, so it costs nothing."""
+    counting = counting_for(model, len(one.edges) - 1, one.subgroup)
+    released = np.concatenate([np.array(table) for table in one.counts])
+    grouped = _of_groups(counting, released, one.noise**2, one.records, least_size)
+    whole = tuple(measure for measure in one.measures if measure.group is None)
+    return replace(one, least_size=least_size, measures=(*whole, *grouped))
 
 
 def _as_measure(found: Found, group: str | None = None) -> Measure:

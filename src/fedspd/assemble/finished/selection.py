@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from math import sqrt
 from pathlib import Path
 
@@ -44,10 +45,11 @@ def select(
         aparts = [open_held_out(folder, opened) for folder in folders]
         _check(folders, aparts, models)
         names = tuple(apart.run for apart in aparts)
-        known = read_selection(folders[0])
-        if known is not None and known.names == names and not again:
-            return known
-        chosen = _selected(folders, aparts, models, opened)
+        model = "average" if average else "last"
+        kept = [known for folder in folders if (known := read_selection(folder)) and known.answers(names, model)]
+        if kept and not again:
+            return max(kept, key=lambda one: one.number)
+        chosen = replace(_selected(folders, aparts, models, opened), model=model)
         write_selection(folders[0], chosen)
         for folder in folders:
             file_anew(folder, opened)
@@ -95,7 +97,8 @@ def _score(name: str, mean: float, noise: float, units: int) -> Measure:
     """A record's score varies at most like a coin of the same mean."""
     inside = min(max(mean, 0.0), 1.0)
     half = QUANTILE * sqrt(noise**2 + units * inside * (1 - inside)) / units
-    return Measure(name, mean, max(0.0, mean - half), min(1.0, mean + half))
+    low, high = np.clip([mean - half, mean + half], 0.0, 1.0).tolist()  # noise may take all of it out of what can be
+    return Measure(name, inside, low, high)
 
 
 def _charge(aparts: Sequence[Apart], ledger: Ledger) -> int:

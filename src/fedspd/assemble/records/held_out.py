@@ -13,7 +13,7 @@ from fedspd.config import Config
 from fedspd.data import Shards, Table
 from fedspd.data.holding.held_out import HeldOut, hold_out_by_key
 from fedspd.errors import InputError
-from fedspd.privacy import ProvedPlan
+from fedspd.privacy import POISSON, ProvedPlan
 from fedspd.results.evaluation import Evaluation
 from fedspd.results.inference import Inference
 
@@ -69,6 +69,30 @@ class Apart:
 
     def __repr__(self) -> str:
         return f"{self.units} held out"
+
+
+def check_relation(config: Config, persons: bool) -> None:
+    """Refuse to hold out records by what neighbors do not share: the sides of all others must not depend on it.
+
+    Args:
+        config: with or without a share to hold out.
+        persons: whether the table names them.
+    """
+    share, unit = config.evaluation.held_out, config.privacy.unit
+    if share is None or unit == "client":
+        return
+    if unit == "record" and persons:
+        raise InputError(
+            f"records of one person must not be trained on and held out at once, got evaluation.held_out = {share:g} "
+            "with privacy.unit = record and a schema that names persons; set privacy.unit = person."
+        )
+    work = config.algorithm.work
+    if unit == "record" and work.batch_size is not None and work.sampling == POISSON:
+        raise InputError(
+            "which records are held out follows from what they hold, so an empty record in the place of one may send "
+            f"another to the other side, which zero-out neighbors do not cover, got evaluation.held_out = {share:g} "
+            "with algorithm.sampling = poisson; sample without-replacement, or protect persons (privacy.unit = person)."
+        )
 
 
 def set_apart(

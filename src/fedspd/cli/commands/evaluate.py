@@ -62,7 +62,9 @@ def evaluate(
     subgroup: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="measure by the levels of this declared column too")
     ] = None,
-    least_size: Annotated[int, typer.Option(help="show a subgroup from so many records on")] = 100,
+    least_size: Annotated[
+        int, typer.Option(help="show a subgroup from so many records on; another least size is no other charge")
+    ] = 100,
     average: Average = False,
     again: Annotated[
         bool, typer.Option("--again", help="measure anew, for another charge, also where this was measured")
@@ -144,7 +146,7 @@ def select(
     out.print(
         f"\nChosen: {chosen.runs[chosen.chosen]}. All scores were released once, with noise of standard deviation "
         f"{chosen.noise / chosen.records:.4f} on each; epsilon {chosen.epsilon:.3g} by itself at delta "
-        f"{chosen.delta:g}, charged to the ledger. Kept in selection.json of the first run.",
+        f"{chosen.delta:g}, charged to the ledger. Kept in selection.json of a run.",
         highlight=False, markup=False,
     )  # fmt: skip
 

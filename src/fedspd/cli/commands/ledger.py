@@ -148,15 +148,19 @@ def _compared(file: Path, against: Path) -> "Comparison":
     from fedspd.privacy.ledger import Ledger
     from fedspd.results import read_statement_file
     from fedspd.statement import against as held
+    from fedspd.statement import kept
 
     statement = read_statement_file(against)
     with Ledger(file) as ledger:
-        return held(statement, ledger)
+        found = held(statement, ledger)
+    kept(found, statement, against.parent)
+    return found
 
 
 def _tell(compared: "Comparison") -> None:
     if not compared.differences:
         out.print(f"Agrees: {compared.looked_at} numbers of the statement, recomputed.", highlight=False)
+        out.print("Texts and versions are in no ledger: only a signature holds them.", highlight=False)
         return
     table = Table("differs", "statement", "recomputed", box=None, pad_edge=False)
     for one in compared.differences:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedspd.assemble.records.held_out import check_relation
 from fedspd.data import Schema
 from fedspd.errors import InputError
 from fedspd.evaluate.counting import Counting, counting_under
@@ -36,11 +37,7 @@ def check_counts(terms: "Terms", schema: Schema) -> None:
             "measure.subgroup."
         )
     assert counting.classes, "a deployed run predicts classes"
-    if terms.unit == "record" and schema.person is not None:
-        raise InputError(
-            f"records of one person must not be trained on and held out at once, got evaluation.held_out = {share:g} "
-            "with privacy.unit = record and a schema that names persons; set privacy.unit = person."
-        )
+    check_relation(terms.config, schema.person is not None)
     if not terms.held_out.all():
         raise InputError(
             f"evaluation.held_out must leave every site something to measure on, got {share:g} of a site with "

@@ -136,7 +136,7 @@ def _summary(
         clipped_share=NAN,
         convergence=None,
         wall_seconds=sum(row["seconds"] for row in checkpoint.history),
-        seed=config.run.seed,
+        seed=terms.draws,  # run.seed alone says who is asked, and is behind no noise
         columns=COLUMNS,
         engine=SITES,
         run=checkpoint.run,

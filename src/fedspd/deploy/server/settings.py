@@ -224,11 +224,7 @@ def _check(settings: RunSettings) -> None:
             f"federation.sites must be at most the [[site]] tables, {len(names)}, got {federation.sites}; lower it."
         )
     _check_threshold(settings)
-    if settings.config.evaluation.held_out is None and settings.measure != Measure():
-        raise InputError(
-            "[measure] has no effect without evaluation.held_out, the share of records that models are measured on; "
-            "set that, or leave [measure] out."
-        )
+    _check_measure(settings)
     members = settings.members  # refuses keys that are none, and a threshold that does not fit
     most = min(settings.sites, settings.config.participants)
     if federation.quorum > most:
@@ -244,6 +240,19 @@ def _check(settings: RunSettings) -> None:
         )
     if settings.config.privacy.trust == SHARED:
         check_shared(federation.aggregation, settings.config.privacy, members.threshold, members.colluders)
+
+
+def _check_measure(settings: RunSettings) -> None:
+    measure = settings.measure
+    if settings.config.evaluation.held_out is None and measure != Measure():
+        raise InputError(
+            "[measure] has no effect without evaluation.held_out, the share of records that models are measured on; "
+            "set that, or leave [measure] out."
+        )
+    if not measure.subgroup and measure.least_size != LEAST_SIZE:
+        raise InputError(
+            f"measure.least_size is of subgroups, got {measure.least_size} and no measure.subgroup; name its column."
+        )
 
 
 def _check_threshold(settings: RunSettings) -> None:

@@ -167,6 +167,9 @@ class Connection:
             except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, ValueError) as error:
                 why = plain(str(error)) or type(error).__name__
                 self._lost(f"the server at {self.address} cannot be reached: {why}")
+            except RuntimeError:  # closed by another thread since the loop's test, which httpx says in this way
+                if not self._ended.is_set():
+                    raise
             self._ended.wait(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
         raise Ended

@@ -44,6 +44,8 @@ def calibrate(
     before = counted(history)
     require_epsilon(epsilon)
     require_count(participations)
+    if not callable(make_event):
+        raise InputError(f"make_event must be an event's class or a function, got {make_event!r}; pass one of them.")
 
     def epsilon_with(multiplier: float) -> float:
         events = counted([*before.items(), (make_event(multiplier), participations)])

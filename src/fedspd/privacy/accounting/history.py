@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from typing import Literal, get_args
 
 from fedspd.errors import InputError
+from fedspd.privacy.accounting import limits
 from fedspd.privacy.accounting.events import Event, FixedSize, Gaussian, Laplace, Poisson, Relation, SharedGaussian
 
 # A mapping's keys are invariant in their type, hence one mapping per event.
@@ -32,7 +33,10 @@ def counted(history: History) -> dict[Event, int]:
     counts: dict[Event, int] = {}
     if isinstance(history, str) or not isinstance(history, Iterable):
         raise InputError(f"a history must be counts by event, got {history!r}; pass a dictionary.")
-    for event, count in history.items() if isinstance(history, Mapping) else history:
+    for pair in history.items() if isinstance(history, Mapping) else history:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise InputError(f"a history must be counts by event, got {pair!r} in it; write (event, count).")
+        event, count = pair
         if not isinstance(event, Event):
             raise InputError(
                 f"expected events of fedspd.privacy.accounting, got {event!r}; no accountant has a proof for it."
@@ -58,6 +62,8 @@ def require_count(count: int) -> None:
     """Refuse a number of participations that is negative or no whole number."""
     if not isinstance(count, Integral) or isinstance(count, bool) or count < 0:
         raise InputError(f"participations must be a whole number of at least 0, got {count!r}; correct it.")
+    if count:
+        limits.require_count("participations", count)
 
 
 def require_delta(delta: float) -> None:

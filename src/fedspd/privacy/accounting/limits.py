@@ -10,6 +10,8 @@ Relation = Literal["replace-one", "zero-out"]
 LEAST_MULTIPLIER, MOST_MULTIPLIER = 1e-2, 1e12
 """Of noise that is accounted for: at the least one release already has an epsilon of 5,000, and float64 has too few
 digits for the losses beyond it."""
+MOST_COUNTED = 10**12
+LEAST_RATE = 1e-100
 LEAST_PURE_MULTIPLIER = 1e-6  # in many dimensions little noise is much
 
 
@@ -40,6 +42,9 @@ def require_count(name: str, value: int | None, least: int = 1) -> None:
     """Refuse what is no count."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}; correct it.")
+    if value > MOST_COUNTED:
+        got = f"{value:.3g}" if value < 10**300 else "a longer number"
+        raise InputError(f"{name} must be at most {MOST_COUNTED:g}, got {got}; correct it.")
 
 
 def require_contraction(value: float) -> None:

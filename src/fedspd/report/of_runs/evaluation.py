@@ -16,13 +16,18 @@ ABOUT = (
 )
 
 
+IN_PARTS = "Residuals are in parts of the target's range, each as the middle of its bin."
+
+
 def evaluation_text(one: Evaluation) -> str:
     """What was released, and what it cost, in a sentence or two."""
+    parts = f" {IN_PARTS}" if one.kind == "residuals" else ""
     groups = "" if one.subgroup is None else f", by {one.subgroup}"
     whose, which = counted(one.records, f"held-out {one.unit}"), "averaged" if one.model == "average" else "last"
     return (
         f"Measurement {one.number}, of the {which} model: counts of {whose}{groups}, with noise of standard deviation "
         f"{one.noise:.1f} on each; epsilon {one.epsilon:.3g} by itself at delta {one.delta:g}, {_paid(one.charged)}."
+        f"{parts}"
     )
 
 

@@ -61,6 +61,7 @@ UNLESS_CHOSEN = "unless whom the server asked depended on what was released"
 """A number for the rounds that were made is a bound if these were not chosen by releases: the engine ensures that in a
 simulation, and nobody does of a server (docs/proofs/budgets.md, lemma 18). The budget holds either way."""
 
+FIXED_DRAWS = "the server fixed all draws by a seed, and whoever has it can subtract the noise"
 UNITS = {"person": "all records of one person at a client", "client": "all records of one client"}
 
 
@@ -99,7 +100,7 @@ def warnings(epsilon: Number, delta: float, records: int | None = None) -> list[
 def _standing(summary: Summary) -> str:
     """With a seed of one's own a simulation shows what a method would do; its noise protects nobody."""
     if summary.engine == SITES:
-        return ""
+        return "" if summary.seed is None else f"For tests, {FIXED_DRAWS}. "
     if summary.seed is None:
         return "The noise comes from a seed that the operating system drew and nobody kept. "
     return "A simulation: its noise follows from the seed, so whoever has the settings can subtract it. "

@@ -23,5 +23,5 @@ def sections_markdown(title: str, sections: tuple[Section, ...], lead: str = "")
 def _section(section: Section) -> str:
     mark = "- " if len(section.text) > LISTED else ""
     text = ("\n" if mark else "\n\n").join(f"{mark}{in_markdown(one)}" for one in section.text)
-    grids = [grid_markdown(grid) for grid in section.grids if grid.rows or grid.note]
+    grids = [grid_markdown(grid) if grid.rows else grid.note for grid in section.grids if grid.rows or grid.note]
     return "\n\n".join([f"## {in_markdown(escaped(section.title))}", *([text] if text else []), *grids]).rstrip() + "\n"

@@ -6,8 +6,9 @@ from math import ceil, floor
 from typing import Any
 
 from fedspd.report.numbers import at_most, reported, rounded
-from fedspd.report.of_runs.terminal import UNLESS_CHOSEN, protected
+from fedspd.report.of_runs.terminal import FIXED_DRAWS, UNLESS_CHOSEN, protected
 from fedspd.report.page import Cell, Chart, Grid, Section, Series
+from fedspd.report.statement.audited import REFUTED, told_audit
 from fedspd.report.statement.released import Afterwards, released_afterwards
 from fedspd.report.statement.trust import assumed, conditions, trust_section
 from fedspd.results import Statement
@@ -76,8 +77,8 @@ def _claim(statement: Statement) -> Section:
         return Section("The claim", (told, meant, about))
     condition, otherwise = conditions(statement["trust"], claim["delta"])
     told = (
-        f"({at_most(claim['epsilon'])}, {claim['delta']:g})-differential privacy, proved{condition}: whatever anybody "
-        f"sees of this run would be as likely if one {claim['unit']} were another, up to a factor e^epsilon = "
+        f"({at_most(claim['epsilon'])}, {claim['delta']:g})-differential privacy, proved{condition}: all that this run "
+        f"released would be as likely if one {claim['unit']} were another, up to a factor e^epsilon = "
         f"{at_most(statement['meaning']['odds_factor'])} and a remainder delta. What was released cost "
         f"{at_most(claim['epsilon_spent'])} at most{f', {UNLESS_CHOSEN}' if run['kind'] == 'sites' else ''}."
         f"{otherwise}"
@@ -85,8 +86,11 @@ def _claim(statement: Statement) -> Section:
     if statement["tuning"].get("epsilon") is not None:
         together = at_most(statement["tuning"]["epsilon"])
         told += f" With all runs that it was held against by scores, and these: {together}."
+    if statement["audit"] is not None and statement["audit"]["refuted"]:
+        told = f"{REFUTED} {told}"
     if statement["randomness"]["source"] == "seed":
-        told += " That is of the method: this was a simulation, and whoever has its seed can subtract the noise."
+        known = "this was a simulation, and whoever has its seed can subtract the noise"
+        told += f" That is of the method: {FIXED_DRAWS if run['kind'] == 'sites' else known}."
     return Section("The claim", (told, meant, about))
 
 
@@ -226,7 +230,7 @@ def _budget(statement: Statement) -> Section:
     )
     rows_then = f"As of row {statement['ledger']['rows']} of the ledger" if statement["ledger"] else "On the ledger"
     text = (
-        f"{rows_then}, {told['client']} has spent most of its {counted(told['clients'], 'client')}. All releases are "
+        f"{rows_then}, of {counted(told['clients'], 'client')} {told['client']} has spent most. All releases are "
         "composed anew together, so the parts need not add up to the whole."
     )
     return Section("Life of the budget", (text,), (), (Grid("", ("epsilon", "value"), rows),))
@@ -249,15 +253,9 @@ def _evidence(statement: Statement) -> Section:
         *((f"digest of {name}, SHA-256", value) for name, value in statement["digests"].items()),
         *(((f"head of the ledger, row {ledger['rows']}", ledger["head"]),) if ledger else ()),
         ("versions", ", ".join(f"{name} {version}" for name, version in statement["versions"].items())),
-        ("audit", "none in this folder" if audit is None else _told_audit(audit)),
+        ("audit", "none in this folder" if audit is None else told_audit(audit)),
     )
     return Section("Evidence", (EVIDENCE,), (), (Grid("", ("what", "value"), rows),))
-
-
-def _told_audit(audit: Mapping[str, Any]) -> str:
-    refuted = {True: "REFUTED. ", False: "not refuted. "}.get(bool(audit.get("refuted")), "")
-    flat = (f"{name.replace('_', ' ')} {value}" for name, value in audit.items() if name != "refuted")
-    return refuted + "; ".join(flat)
 
 
 def _charged(told: Mapping[str, Any]) -> str:

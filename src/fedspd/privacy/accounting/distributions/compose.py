@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.fft import irfft, rfft
 
+from fedspd.errors import InputError
 from fedspd.privacy.accounting.distributions.discretize import LossMasses, gathered
 from fedspd.privacy.accounting.distributions.profiles import Floats
 
@@ -23,6 +24,7 @@ _OUTSIDE = 1e-15
 _UNIT = 2.0**-53
 # The count of a transform's roundings is for lengths of at least this; more noise than that bounds nothing.
 _LEAST_SIZE, _MOST_NOISE = 256, 0.01
+_MOST_SIZE = 1 << 27  # points, of 8 bytes each, several times over
 # Relative rounding is below this, but for very many rounds or very long windows.
 _ENLARGED = 1e-9
 _LOG_TILTS = (-6.0, 14.0)
@@ -101,6 +103,12 @@ def compose(parts: Parts, tilt: float, lowest: float) -> Curve:
     low, high = _window(parts, tilt, moment)
     first = math.floor(min(low, lowest) / spacing)
     size = transform_size(max(_LEAST_SIZE, math.ceil(high / spacing) - first + 2))
+    if size > _MOST_SIZE:
+        releases = sum(count for _, count in parts)
+        raise InputError(
+            f"expected releases whose losses fit on {_MOST_SIZE} points, got {releases} releases that need {size}; "
+            "count fewer of them, or use the accountant rdp."
+        )
     indices = np.arange(first, first + size)
     losses = indices.astype(np.float64) * spacing
     noise = transform_noise(parts, size)
