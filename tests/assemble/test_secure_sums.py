@@ -120,6 +120,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"privacy.trust": "each-upload", "privacy.cohorts": 3}, "privacy.trust = secure-sums"),
     ({"privacy.trust": "each-upload", "run.absence": 0.5}, "privacy.trust = secure-sums"),
     ({"run.min_participants": 2}, "privacy.trust = each-upload"),
+    (
+        {"run.most_stale": 2},
+        "run.most_stale x cohorts of a round must be at least the number of cohorts, 3, .* got 2 x 1",
+    ),
     ({"privacy.budget": "round", "privacy.epsilon_alone": 0.4}, "epsilon_alone .* needs privacy.budget = total"),
 ]
 

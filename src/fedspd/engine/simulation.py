@@ -78,9 +78,11 @@ def check_run(
     """Refuse what cannot run, by public numbers: before a ledger is opened or a record touched."""
     check_participants(participants, holdings.clients)
     if most_stale is not None and participants * most_stale < holdings.clients:
+        summed = isinstance(plan, ProvedPlan) and plan.draws.sharing is not None
+        asked, all_of = ("cohorts of a round", "cohorts") if summed else ("run.participants", "clients")
         raise InputError(
-            f"run.most_stale x run.participants must be at least the number of clients, {holdings.clients}, so "
-            f"that each can take its turn, got {most_stale} x {participants}; raise one of them."
+            f"run.most_stale x {asked} must be at least the number of {all_of}, {holdings.clients}, so that each can "
+            f"take its turn, got {most_stale} x {participants}; raise one of them."
         )
     if isinstance(plan, ProvedPlan):
         _check_counted(algorithm, plan, holdings.divisors)
