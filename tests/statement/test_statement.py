@@ -120,6 +120,19 @@ def test_the_claim_of_sums_is_lost_if_any_of_its_assumptions_fails(tmp_path: Pat
     assert "If any of that fails, only a client's own noise is sure to be left: (" in statement_markdown(found)
 
 
+@pytest.mark.parametrize(
+    ("name", "changes", "what"),
+    [
+        ("fedspd", SUMS, "clipped gradients"),
+        ("dp-sgd", SUMS, "clipped gradients"),
+        ("dp-fedavg", SUMS | {"privacy__unit": "client", "algorithm__local_steps": 2}, "clipped local steps"),
+    ],
+)
+def test_what_cohorts_release_is_the_sum_and_no_members_own(name: str, changes: Any, what: str, tmp_path: Path) -> None:
+    found = stated(tmp_path, name, **changes)
+    assert found["released"]["what"].startswith(f"of each cohort only the sum of its members' {what}")
+
+
 def test_the_word_that_promises_too_much_is_nowhere(tmp_path: Path) -> None:
     assert "complian" not in statement_markdown(stated(tmp_path, "dp-sgd")).lower()
 

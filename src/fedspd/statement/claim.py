@@ -128,9 +128,10 @@ def _guarantee(summary: Summary, planned: Sequence[tuple[Event, int]]) -> dict[s
 
 
 def _released(summary: Summary) -> dict[str, Any]:
-    summed = summary.trust == SUMS
+    summed, method = summary.trust == SUMS, METHODS[summary.algorithm]
+    sums = words.SUM_OF_GRADIENTS if method.on_sums else words.SUM_OF_STEPS
     return {
-        "what": METHODS[summary.algorithm].card.released,
+        "what": sums if summed else method.card.released,
         "to": words.TO_SUMS if summed else words.TO_SERVER,
         "times": summary.participations_max,
         "uploads": summary.uploads,
