@@ -131,6 +131,8 @@ def test_the_claim_of_sums_is_lost_if_any_of_its_assumptions_fails(tmp_path: Pat
 def test_what_cohorts_release_is_the_sum_and_no_members_own(name: str, changes: Any, what: str, tmp_path: Path) -> None:
     found = stated(tmp_path, name, **changes)
     assert found["released"]["what"].startswith(f"of each cohort only the sum of its members' {what}")
+    clipped = "contribution of a client times gamma" if name == "dp-fedavg" else "gradient of a record"
+    assert f"| {clipped}, at most |" in statement_markdown(found)
 
 
 def test_the_word_that_promises_too_much_is_nowhere(tmp_path: Path) -> None:

@@ -146,6 +146,7 @@ def _mechanism(summary: Summary, settings: Mapping[str, Any]) -> dict[str, Any]:
         "noise_multiplier": _finite(summary.noise_multiplier) if summary.guarantee != "none" else None,
         "epsilon_per_round": _finite(summary.epsilon_per_round),
         "clip_norm": _finite(summary.clip_norm),
+        "clipped": words.CLIPPED[summary.unit == "client" and not METHODS[summary.algorithm].on_sums],
         "sampling": summary.sampling,
         **from_settings(settings),
         "accountant": summary.accountant,

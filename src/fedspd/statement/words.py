@@ -10,6 +10,7 @@ TO_SERVER = "the server, which sees each upload; every client is sent the models
 TO_SUMS = "the server, which sees sums over cohorts only; every client is sent the models that follow from them"
 SUM_OF_GRADIENTS = "of each cohort only the sum of its members' clipped gradients; all else follows from these sums"
 SUM_OF_STEPS = "of each cohort only the sum of its members' clipped local steps; all else follows from these sums"
+CLIPPED = ("gradient of a record", "contribution of a client times gamma")
 TUNING = (
     "This run tried out nothing: its settings were given, or follow from public numbers by fixed rules. Earlier trials "
     "on the same records are paid for if they were charged to the same ledger, and not covered otherwise."

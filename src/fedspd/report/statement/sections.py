@@ -195,7 +195,10 @@ def _mechanism(statement: Statement) -> Section:
     rows: Rows = (
         ("noise", told["noise"]),
         ("noise over sensitivity", told["noise_multiplier"]),
-        ("gradient of a record, at most", "not clipped" if told["clip_norm"] is None else told["clip_norm"]),
+        (
+            f"{told.get('clipped', 'gradient of a record')}, at most",
+            "not clipped" if told["clip_norm"] is None else told["clip_norm"],
+        ),
         ("norm of a record, at most", "not bounded" if told["row_norm"] is None else told["row_norm"]),
         ("records in a round", drawn),
         ("local steps", told["local_steps"]),
