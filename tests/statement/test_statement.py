@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from fedspd.report.statement.markdown import statement_markdown
 from fedspd.report.statement.sections import statement_sections
 from fedspd.results import read_statement, write_statement
 from fedspd.results.statement import misfits, schema, statement_text
-from fedspd.statement import claimed, with_ledger
+from fedspd.statement import claimed, registry_text, with_ledger
 from tests.support.small_runs import small_run
 
 PROVED = sorted(name for name, method in METHODS.items() if method.guarantee == "proved")
@@ -133,6 +134,14 @@ def test_what_cohorts_release_is_the_sum_and_no_members_own(name: str, changes: 
     assert found["released"]["what"].startswith(f"of each cohort only the sum of its members' {what}")
     clipped = "contribution of a client times gamma" if name == "dp-fedavg" else "gradient of a record"
     assert f"| {clipped}, at most |" in statement_markdown(found)
+
+
+def test_a_statement_of_whole_clients_counts_clients_and_nothing_of_theirs(tmp_path: Path) -> None:
+    found = stated(tmp_path, "fedspd", **SUMS, privacy__unit="client")
+    for told in (statement_markdown(found), registry_text(found)):
+        assert not re.search(r"clients? of one client|1 client each|clients each client", told)
+    assert ": 10 clients; 3 of 3 rounds" in statement_markdown(found)
+    assert "- How many clients there are." in statement_markdown(found)
 
 
 def test_the_word_that_promises_too_much_is_nowhere(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def unprotected(summary: Summary) -> list[str]:
     """What the guarantee does not cover, most important first."""
     found = [
         "What is true of people in general. A model may say something about somebody who is in no table at all.",
-        f"How many {summary.unit}s each client has. Noise, divisors and who may take part follow from it.",
+        f"{_counted_openly(summary.unit)}. Noise, divisors and who may take part follow from it.",
         "The schema: names of columns, their bounds and their levels.",
         "When a client answers, how long it takes, and in which rounds it takes part.",
         "The records where they are stored: who may read the disk, the memory and the backups of a client.",
@@ -36,6 +36,10 @@ def unprotected(summary: Summary) -> list[str]:
         found.append(f"The {many} of the test set, on which models were measured without noise.")
     found.append("Rounding: a simulation draws its noise in floating point. Real sites draw it exactly.")
     return found
+
+
+def _counted_openly(unit: str) -> str:
+    return "How many clients there are" if unit == "client" else f"How many {unit}s each client has"
 
 
 def evaluation(summary: Summary) -> dict[str, Any]:

@@ -92,6 +92,8 @@ def _claim(statement: Statement) -> Section:
 def _trained_on(statement: Statement) -> str:
     """How many units there are at how many clients, those included that were held out."""
     run, unit = statement["run"], statement["guarantee"]["unit"]
+    if unit == "client":
+        return counted(run["clients"], "client")
     least, most, held = run["records_min"], run["records_max"], run.get("held_out")
     each = counted(most, unit) if least == most else f"{least} to {most} {unit}s"
     in_all = "" if run["records"] is None else f", {run['records']} in all"
@@ -168,7 +170,9 @@ def _groups(statement: Statement) -> tuple[Section, ...]:
         )
     if unit == "client":
         title = "Somebody with records at several clients"
-        text = f"All rows of a client are one unit. Whoever has records at several is protected less. {how}{shared}"
+        text = f"All rows of a client are one unit. Whoever has records at several is protected less. {how}"
+        rows = tuple((size, several) for size, _, several in rows)
+        grid = Grid("", ("clients", "records at so many of them: (epsilon, delta)"), rows)
     return (Section(title, (text,), (), (grid,)),)
 
 
