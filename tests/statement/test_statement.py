@@ -80,6 +80,7 @@ def test_the_schema_itself_is_one() -> None:
 
 def test_what_is_no_statement_is_refused_in_a_sentence(tmp_path: Path) -> None:
     found = stated(tmp_path, "dp-sgd")
+    planned = found["guarantee"]["planned"][0]
     write_statement(tmp_path, found)
     assert read_statement(tmp_path) == found
     for content in (
@@ -88,6 +89,8 @@ def test_what_is_no_statement_is_refused_in_a_sentence(tmp_path: Path) -> None:
         '{"version": 2}',
         json.dumps(found | {"odd": 1}),
         json.dumps(found | {"budget": 3}),
+        json.dumps(found | {"meaning": {**found["meaning"], "belief_factor": 0.0}}),
+        json.dumps(found | {"guarantee": {**found["guarantee"], "planned": [{**planned, "count": 10**15}]}}),
         "NaN",
     ):
         (tmp_path / "statement.json").write_text(content)
