@@ -127,6 +127,15 @@ def test_every_number_that_a_ledger_decides_is_found_when_it_is_changed(
     assert "guarantee.epsilon" not in missed
 
 
+def test_a_number_that_is_left_out_differs_whatever_the_accountant_is_called(tmp_path: Path) -> None:
+    found = stated(tmp_path, "dp-sgd")
+    found["mechanism"] |= {"accountant": "rdp", "epsilon_per_round": None}
+    found["guarantee"]["epsilon_spent"] = None
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        places = {one.where for one in against(found, ledger).differences}
+    assert {"guarantee.epsilon_spent", "mechanism.epsilon_per_round"} <= places
+
+
 @pytest.mark.parametrize(
     ("where", "other"),
     [

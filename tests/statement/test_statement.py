@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from fedspd.report.statement.markdown import statement_markdown
 from fedspd.report.statement.sections import statement_sections
 from fedspd.results import read_statement, write_statement
 from fedspd.results.statement import misfits, schema, statement_text
-from fedspd.statement import card_of, claimed, with_ledger
+from fedspd.statement import card_of, claimed, registry_text, with_ledger
 from fedspd.statement.registry import registry_draft
 from tests.support.small_runs import small_run
 
@@ -82,6 +83,7 @@ def test_the_schema_itself_is_one() -> None:
 
 def test_what_is_no_statement_is_refused_in_a_sentence(tmp_path: Path) -> None:
     found = stated(tmp_path, "dp-sgd")
+    planned = found["guarantee"]["planned"][0]
     write_statement(tmp_path, found)
     assert read_statement(tmp_path) == found
     for content in (
@@ -90,6 +92,8 @@ def test_what_is_no_statement_is_refused_in_a_sentence(tmp_path: Path) -> None:
         '{"version": 2}',
         json.dumps(found | {"odd": 1}),
         json.dumps(found | {"budget": 3}),
+        json.dumps(found | {"meaning": {**found["meaning"], "belief_factor": 0.0}}),
+        json.dumps(found | {"guarantee": {**found["guarantee"], "planned": [{**planned, "count": 10**15}]}}),
         "NaN",
     ):
         (tmp_path / "statement.json").write_text(content)
@@ -141,17 +145,26 @@ def test_no_page_tells_the_first_number_of_sums_without_what_it_rests_on_and_the
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "words"),
+    ("name", "changes", "what"),
     [
-        ("fedspd", SUMS, "sums over a cohort's members of clipped gradients"),
-        ("dp-fedavg", SUMS | {"privacy__unit": "client"}, "sums over a cohort's members of the change"),
-        ("fedspd", {}, "the average of the local steps"),
+        ("fedspd", SUMS, "clipped gradients"),
+        ("dp-sgd", SUMS, "clipped gradients"),
+        ("dp-fedavg", SUMS | {"privacy__unit": "client", "algorithm__local_steps": 2}, "clipped local steps"),
     ],
 )
-def test_a_statement_says_what_left_the_clients_also_where_only_sums_of_it_are_seen(
-    name: str, changes: dict[str, Any], words: str, tmp_path: Path
-) -> None:
-    assert stated(tmp_path, name, **changes)["released"]["what"].startswith(words)
+def test_what_cohorts_release_is_the_sum_and_no_members_own(name: str, changes: Any, what: str, tmp_path: Path) -> None:
+    found = stated(tmp_path, name, **changes)
+    assert found["released"]["what"].startswith(f"of each cohort only the sum of its members' {what}")
+    clipped = "contribution of a client times gamma" if name == "dp-fedavg" else "gradient of a record"
+    assert f"| {clipped}, at most |" in statement_markdown(found)
+
+
+def test_a_statement_of_whole_clients_counts_clients_and_nothing_of_theirs(tmp_path: Path) -> None:
+    found = stated(tmp_path, "fedspd", **SUMS, privacy__unit="client")
+    for told in (statement_markdown(found), registry_text(found)):
+        assert not re.search(r"clients? of one client|1 client each|clients each client", told)
+    assert ": 10 clients; 3 of 3 rounds" in statement_markdown(found)
+    assert "- How many clients there are." in statement_markdown(found)
 
 
 def test_the_word_that_promises_too_much_is_nowhere(tmp_path: Path) -> None:

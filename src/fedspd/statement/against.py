@@ -47,7 +47,7 @@ def against(statement: Statement, ledger: Ledger) -> Comparison:
             found.equal("ledger.run", told["run"], "no run of that name")
         _groups(found, statement)
         _meaning(found, statement)
-    except ArithmeticError as error:
+    except (ArithmeticError, MemoryError) as error:
         raise InputError(
             "expected a statement whose numbers can be computed anew, got some out of all range; restore it."
         ) from error

@@ -129,9 +129,9 @@ def _guarantee(summary: Summary, planned: Sequence[tuple[Event, int]]) -> dict[s
 
 def _released(summary: Summary) -> dict[str, Any]:
     summed, method = summary.trust == SUMS, METHODS[summary.algorithm]
-    members = words.OF_WHOLE_MEMBERS if method.by_client else words.OF_MEMBERS
+    sums = words.SUM_OF_GRADIENTS if method.on_sums else words.SUM_OF_STEPS
     return {
-        "what": members if summed else method.card.released,
+        "what": sums if summed else method.card.released,
         "to": words.TO_SUMS if summed else words.TO_SERVER,
         "times": summary.participations_max,
         "uploads": summary.uploads,
@@ -146,6 +146,7 @@ def _mechanism(summary: Summary, settings: Mapping[str, Any]) -> dict[str, Any]:
         "noise_multiplier": _finite(summary.noise_multiplier) if summary.guarantee != "none" else None,
         "epsilon_per_round": _finite(summary.epsilon_per_round),
         "clip_norm": _finite(summary.clip_norm),
+        "clipped": words.CLIPPED[summary.unit == "client" and not METHODS[summary.algorithm].on_sums],
         "sampling": summary.sampling,
         **from_settings(settings),
         "accountant": summary.accountant,

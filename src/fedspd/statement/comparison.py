@@ -47,10 +47,10 @@ class Comparison:
         if (stated is None) != (found is None) or (found is not None and not found.agrees(float(stated or 0.0))):
             self.differences.append(Difference(where, stated, None if found is None else found.epsilon))
 
-    def enough(self, where: str, stated: float, found: SecondOpinion) -> None:
+    def enough(self, where: str, stated: float | None, found: SecondOpinion) -> None:
         """Expect at least what another accountant finds."""
         self.looked_at += 1
-        if found.exceeds(stated):
+        if stated is None or found.exceeds(stated):
             self.differences.append(Difference(where, stated, found.epsilon))
 
     def at_least(self, where: str, stated: float, least: float) -> None:

@@ -58,16 +58,13 @@ def _loss(statement: Statement) -> dict[str, Any]:
     refuted = statement["audit"] is not None and statement["audit"]["refuted"]
     told = "Proved." if claim["standing"] == "proved" else f"Nothing is proved: {claim['because']}."
     told = f"{REFUTED} {told}" if refuted else told
-    groups = "; ".join(
-        f"{one['size']} {claim['unit']}s of one client: {_pair(one['at_one_client'])}" for one in claim["groups"][1:]
-    )
+    unit, whose = ("client", "") if claim["unit"] == "client" else (claim["unit"], " of one client")
+    groups = "; ".join(f"{one['size']} {unit}s{whose}: {_pair(one['at_one_client'])}" for one in claim["groups"][1:])
     held = run.get("held_out") or 0
     apart = f"Of these {claim['unit']}s {held} were held out to measure the model on. " if held else ""
     return {
         "privacy_unit": claim["unit"],
-        "privacy_unit_details": (
-            f"Neighbors: {claim['neighbors']}, one {claim['unit']} of one client. {apart}{groups}".strip()
-        ),
+        "privacy_unit_details": (f"Neighbors: {claim['neighbors']}, one {unit}{whose}. {apart}{groups}".strip()),
         **({"number_of_privacy_units": run["records"] + held} if run["records"] is not None else {}),
         "privacy_parameters": numbers,
         "privacy_parameters_details": told,

@@ -8,8 +8,9 @@ from fedspd.results.counted import counted
 
 TO_SERVER = "the server, which sees each upload; every client is sent the models that follow from all of them"
 TO_SUMS = "the server, which sees sums over cohorts only; every client is sent the models that follow from them"
-OF_MEMBERS = "sums over a cohort's members of clipped gradients at the server's weights; all else follows from them"
-OF_WHOLE_MEMBERS = "sums over a cohort's members of the change that each makes to the weights, clipped as a whole"
+SUM_OF_GRADIENTS = "of each cohort only the sum of its members' clipped gradients; all else follows from these sums"
+SUM_OF_STEPS = "of each cohort only the sum of its members' clipped local steps; all else follows from these sums"
+CLIPPED = ("gradient of a record", "contribution of a client times gamma")
 TUNING = (
     "This run tried out nothing: its settings were given, or follow from public numbers by fixed rules. Earlier trials "
     "on the same records are paid for if they were charged to the same ledger, and not covered otherwise."
@@ -20,7 +21,7 @@ def unprotected(summary: Summary) -> list[str]:
     """What the guarantee does not cover, most important first."""
     found = [
         "What is true of people in general. A model may say something about somebody who is in no table at all.",
-        f"How many {summary.unit}s each client has. Noise, divisors and who may take part follow from it.",
+        f"{_counted_openly(summary.unit)}. Noise, divisors and who may take part follow from it.",
         "The schema: names of columns, their bounds and their levels.",
         "When a client answers, how long it takes, and in which rounds it takes part.",
         "The records where they are stored: who may read the disk, the memory and the backups of a client.",
@@ -35,6 +36,10 @@ def unprotected(summary: Summary) -> list[str]:
         found.append(f"The {many} of the test set, on which models were measured without noise.")
     found.append("Rounding: a simulation draws its noise in floating point. Real sites draw it exactly.")
     return found
+
+
+def _counted_openly(unit: str) -> str:
+    return "How many clients there are" if unit == "client" else f"How many {unit}s each client has"
 
 
 def evaluation(summary: Summary) -> dict[str, Any]:

@@ -33,7 +33,8 @@ def card_lead(card: Mapping[str, Any]) -> str:
 def card_sections(card: Mapping[str, Any]) -> tuple[Section, ...]:
     """Use, data, measures, limits."""
     data = card["data"]
-    many = "" if data["records"] is None else f" with {counted(data['records'], card['privacy']['unit'])}"
+    unit = card["privacy"]["unit"]
+    many = "" if data["records"] is None or unit == "client" else f" with {counted(data['records'], unit)}"
     held = f"{counted(data['clients'], 'client')}{many}"
     about = tuple(text for text in (data["told"] or NOT_DECLARED, data["region"]) if text)
     rows: tuple[tuple[Cell, ...], ...] = tuple(

@@ -25,8 +25,6 @@ SECRET = {
     "client": "which of two tables a client holds",
 }
 """What an attacker is after, by the unit."""
-CLIPPED = "gradient of a record, at most", "gradient of a record, or a client's contribution over the step, at most"
-"""The second where whole clients are protected, whom a method may clip as a whole."""
 ACCOUNTANTS = {"pld": "pld: by privacy-loss distributions", "rdp": "rdp: by Rényi moments"}
 EVIDENCE = (
     "This page is evidence. Whether it is enough is decided by those who answer for the records, not by a program."
@@ -97,6 +95,8 @@ def _claim(statement: Statement) -> Section:
 def _trained_on(statement: Statement) -> str:
     """How many units there are at how many clients, those included that were held out."""
     run, unit = statement["run"], statement["guarantee"]["unit"]
+    if unit == "client":
+        return counted(run["clients"], "client")
     least, most, held = run["records_min"], run["records_max"], run.get("held_out")
     each = counted(most, unit) if least == most else f"{least} to {most} {unit}s"
     in_all = "" if run["records"] is None else f", {run['records']} in all"
@@ -174,7 +174,9 @@ def _groups(statement: Statement) -> tuple[Section, ...]:
         )
     if unit == "client":
         title = "Somebody with records at several clients"
-        text = f"All rows of a client are one unit. Whoever has records at several is protected less. {how}{shared}"
+        text = f"All rows of a client are one unit. Whoever has records at several is protected less. {how}"
+        rows = tuple((size, several) for size, _, several in rows)
+        grid = Grid("", ("clients", "records at so many of them: (epsilon, delta)"), rows)
     return (Section(title, (text,), (), (grid,)),)
 
 
@@ -201,7 +203,10 @@ def _mechanism(statement: Statement) -> Section:
     rows: Rows = (
         ("noise", told["noise"]),
         ("noise over sensitivity", told["noise_multiplier"]),
-        (CLIPPED[claim["unit"] == "client"], "not clipped" if told["clip_norm"] is None else told["clip_norm"]),
+        (
+            f"{told.get('clipped', 'gradient of a record')}, at most",
+            "not clipped" if told["clip_norm"] is None else told["clip_norm"],
+        ),
         ("norm of a record, at most", "not bounded" if told["row_norm"] is None else told["row_norm"]),
         ("records in a round", drawn),
         ("local steps", told["local_steps"]),
