@@ -12,6 +12,8 @@ import numpy as np
 
 from fedspd.errors import InputError
 
+MOST = 1e12  # that is counted
+
 
 @dataclass(frozen=True)
 class Classes:
@@ -59,9 +61,10 @@ class Count:
     classes = ()
 
     def __post_init__(self) -> None:
-        if not 1 <= self.most < inf:
+        if not 1 <= self.most <= MOST:
+            wanted = f"at most {MOST:g}" if self.most > MOST else "at least 1"
             raise InputError(
-                f"the most that the target {self.column!r} can count must be at least 1, got {self.most:g}; declare "
+                f"the most that the target {self.column!r} can count must be {wanted}, got {self.most:g}; declare "
                 "the largest count there can be."
             )
         if not 0 <= self.typical <= self.most:

@@ -96,4 +96,10 @@ SCHEMAS = {
     "s-unconfirmed.toml": SCHEMA.replace("bounds = [0, 100]", "bounds = [0, 100]\nconfirmed = false"),
     "s-confirmed-text.toml": SCHEMA.replace("bounds = [0, 100]", "bounds = [0, 100]\nconfirmed = 'yes'"),
     "s-nul.toml": SCHEMA.replace("ward", "w\x00ard"),
+    "s-bins-zero.toml": _column("bounds = [0, 100]\nbins = 0"),
+    "s-spline-zero.toml": _column("bounds = [0, 100]\nspline = 0"),
+    "s-marker-is-level.toml": f'missing_markers = ["a"]\n{SCHEMA}',
+    "s-marker-is-class.toml": f'missing_markers = ["?", "no"]\n{SCHEMA}',
+    "s-typical-zero.toml": _target("most = 10\ntypical = 0"),
+    "s-most-endless.toml": _target("most = 1e308"),
 }

@@ -43,6 +43,14 @@ class Schema:
         check_names("column names, those of target, client and person included,", named, 2)
         if isinstance(self.target, Classes):
             check_names("classes", self.target.classes, at_least=2)
+        texts = {column.name: column.levels for column in self.inputs if isinstance(column, Categorical)}
+        texts |= {self.target.column: self.target.classes} if isinstance(self.target, Classes) else {}
+        for name, levels in texts.items():
+            if both := [level for level in levels if level in self.missing_markers]:
+                raise InputError(
+                    f"missing_markers must not hold what column {name!r} declares, got {both[0]!r} in both; every such "
+                    "entry would be missing: leave it out of one of them."
+                )
         check_names("features, such as column=level,", self.columns, at_least=1)
         if not 0 <= self.most_unreadable <= 1:
             raise InputError(f"most_unreadable must be a share from 0 to 1, got {self.most_unreadable:g}; change it.")
@@ -193,6 +201,8 @@ def _target(entry: Any) -> Target:
     column = typed("target.column", str, entry["column"])
     if "typical" in entry and "most" not in entry:
         raise InputError("target.typical belongs to a count, got it without most; leave it out.")
+    if entry.get("typical") == 0:
+        raise InputError("target.typical must be above 0, got 0; guess at the mean count, or leave it out.")
     if "classes" in entry:
         return Classes(column, typed("target.classes", tuple[str, ...], entry["classes"]))
     if "bounds" in entry:

@@ -51,13 +51,18 @@ class Numeric:
 
     def _check_encoding(self) -> None:
         asked = {"log": self.log, "bins": self.bins, "log-bins": self.log_bins, "spline": self.spline}
-        ways = [name for name, value in (asked | {"linear": self.linear}).items() if value not in (None, False)]
+        ways = [
+            name
+            for name, value in (asked | {"linear": self.linear}).items()
+            if value is not None and value is not False
+        ]
         if len(ways) > 1 and ways != ["log", "linear"]:
             raise InputError(
                 f"column {self.name!r} must become features in one way, got {' and '.join(ways)}; keep one."
             )
         least = DEGREE + 1 if self.spline is not None else 2
-        if self.pieces and not least <= self.pieces <= MOST_PIECES:
+        asked_for = any(value is not None for value in (self.bins, self.log_bins, self.spline))
+        if asked_for and not least <= self.pieces <= MOST_PIECES:
             raise InputError(
                 f"{ways[0]} of column {self.name!r} must be from {least} to {MOST_PIECES}, got {self.pieces}."
             )
