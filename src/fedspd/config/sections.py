@@ -82,18 +82,13 @@ class Problem:
         choices=LOSSES,
     )  # fmt: skip
     threshold: float = setting(
-        0.5,
-        "huber: residuals beyond this pull no harder, where the number's bounds are -1 and 1",
-        above=0,
+        0.5, "huber: residuals beyond this pull no harder, where the number's bounds are -1 and 1", above=0,
         within=SIZES,
-    )
+    )  # fmt: skip
     clip_norm: float | None = setting(
-        None,
-        "record gradients are clipped to this norm, G; inf: never; absent: by rule",
-        above=0,
-        infinite=True,
+        None, "record gradients are clipped to this norm, G; inf: never; absent: by rule", above=0, infinite=True,
         within=SIZES,
-    )
+    )  # fmt: skip
     regularizer: str = setting(
         "l1", "convex regularizer", choices=("none", "l1", "squared-l2", "elastic-net", "group-l1", "box")
     )

@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 from fedspd.errors import InputError
 from fedspd.privacy.accounting.limits import (
     LEAST_PURE_MULTIPLIER,
-    LEAST_RATE,
     Relation,
     require_contraction,
     require_count,
     require_multiplier,
     require_own,
+    require_rate,
     require_relation,
 )
 
@@ -229,10 +229,7 @@ class Poisson:
 
     def __post_init__(self) -> None:
         require_multiplier(self.noise_multiplier)
-        if not isinstance(self.rate, Real) or not 0.0 < self.rate <= 1.0:
-            raise InputError(f"rate must lie in (0, 1], got {self.rate!r}; give a record's chance to join.")
-        if self.rate < LEAST_RATE:
-            raise InputError(f"rate must be at least {LEAST_RATE:g}, got {self.rate!r}; no record would ever join.")
+        require_rate(self.rate)
         require_count("local_steps", self.local_steps)
         require_contraction(self.contraction)
         if self.local_steps > 1:

@@ -47,6 +47,14 @@ def require_count(name: str, value: int | None, least: int = 1) -> None:
         raise InputError(f"{name} must be at most {MOST_COUNTED:g}, got {got}; correct it.")
 
 
+def require_rate(value: float) -> None:
+    """Refuse what is no chance."""
+    if not isinstance(value, Real) or not 0.0 < value <= 1.0:
+        raise InputError(f"rate must lie in (0, 1], got {value!r}; give a record's chance to join.")
+    if value < LEAST_RATE:
+        raise InputError(f"rate must be at least {LEAST_RATE:g}, got {value!r}; no record would ever join.")
+
+
 def require_contraction(value: float) -> None:
     """Refuse what is no part."""
     if not isinstance(value, Real) or not 0.0 <= value <= 1.0:
