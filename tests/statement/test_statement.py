@@ -201,3 +201,9 @@ def with_an_odd_part(value: Any) -> Any:
             yield from ([*value[:place], changed, *value[place + 1 :]] for changed in with_an_odd_part(one))
     else:
         yield from (["x"], -1, True, "odd", None)
+
+
+@pytest.mark.parametrize(("name", "exact"), [("one-shot", True), ("ddp-admm-dvp", True), ("fedspd", False)])
+def test_a_claim_that_is_proved_of_exact_minimizers_alone_says_so(name: str, exact: bool, tmp_path: Path) -> None:
+    claim = statement_sections(stated(tmp_path, name, problem__regularizer="squared-l2"))[0].text[0]
+    assert ("proved for exact minimizers, which arithmetic comes close to" in claim) is exact

@@ -14,12 +14,12 @@ from fedspd.engine import Outcome
 from fedspd.engine.measuring.measures import optimum_measures
 from fedspd.privacy import ProvedPlan, PublishedPlan
 from fedspd.privacy.accounting import spent
-from fedspd.results import COLUMNS, Convergence, History, Summary
+from fedspd.results import COLUMNS, EXACT_ONLY, Convergence, History, Summary
 
 AnyPlan = ProvedPlan | PublishedPlan
 NUMBER = 8  # bytes of one uploaded number
 MECHANISMS = {"gaussian": "Gaussian", "laplace": "spherical Laplace"}
-IN_OBJECTIVES = ", in objectives, for exact minimizers"
+IN_OBJECTIVES = f", in objectives, {EXACT_ONLY}"
 """Where noise is not on what is released but in what is minimized."""
 SUMS_ADVERSARY = (
     "the server, honest or not, with at most the stated number of a cohort's members and everybody outside it"

@@ -23,6 +23,8 @@ FAR = 1e12
 """Beyond this, weights are none: where rows are as short as settings allow (1e-6), a score would be a million."""
 SITES = "sites"
 """The engine of a run between real sites."""
+EXACT_ONLY = "for exact minimizers"
+"""In the mechanism of a run whose claim is proved of no others, where noise is in what is minimized."""
 
 
 class About(NamedTuple):

@@ -11,7 +11,7 @@ from fedspd.report.page import Cell, Chart, Grid, Section, Series
 from fedspd.report.statement.audited import REFUTED, told_audit
 from fedspd.report.statement.released import Afterwards, released_afterwards
 from fedspd.report.statement.trust import assumed, conditions, trust_section
-from fedspd.results import Statement
+from fedspd.results import EXACT_ONLY, Statement
 from fedspd.results.counted import counted, times
 
 NOTHING_PROVED = "nothing is proved"
@@ -74,9 +74,10 @@ def _claim(statement: Statement) -> Section:
         )
         return Section("The claim", (told, meant, about))
     condition, otherwise = conditions(statement["trust"], claim["delta"])
+    exact = f" {EXACT_ONLY}, which arithmetic comes close to" if EXACT_ONLY in statement["mechanism"]["noise"] else ""
     told = (
-        f"({at_most(claim['epsilon'])}, {claim['delta']:g})-differential privacy, proved{condition}: all that this run "
-        f"released would be as likely if one {claim['unit']} were another, up to a factor e^epsilon = "
+        f"({at_most(claim['epsilon'])}, {claim['delta']:g})-differential privacy, proved{exact}{condition}: all that "
+        f"this run released would be as likely if one {claim['unit']} were another, up to a factor e^epsilon = "
         f"{at_most(statement['meaning']['odds_factor'])} and a remainder delta. What was released cost "
         f"{at_most(claim['epsilon_spent'])} at most{f', {UNLESS_CHOSEN}' if run['kind'] == 'sites' else ''}."
         f"{otherwise}"
