@@ -148,3 +148,17 @@ def test_a_run_without_noise_states_nothing() -> None:
 
 def test_the_same_run_gives_the_same_picture(run: fedspd.Run) -> None:
     assert to_png(run_figure(run.summary, run.history)) == to_png(run_figure(run.summary, run.history))
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("a", "a")])
+def test_a_note_that_all_charts_share_stands_once_below_them_and_within_the_picture(names: tuple[str, str]) -> None:
+    note = "what two of the three lines rest on, in more words than stand below one chart. " * 5
+    charts = [Chart(name, "x", "y", (Series(f"{name} 1", X, X), Series("b 2", X, X)), note=note) for name in names]
+    figure = draw(charts)
+    assert all(axes.get_xlabel() == "x" for axes in figure.axes)
+    figure.draw_without_rendering()
+    below = [legend.get_title() for legend in figure.legends] or [figure._supxlabel]  # pyright: ignore[reportAttributeAccessIssue]
+    box = below[0].get_window_extent()
+    assert below[0].get_text().split() == note.split()
+    assert figure.bbox.x0 <= box.x0 <= box.x1 <= figure.bbox.x1
+    assert box.y1 < min(axes.get_window_extent().y0 for axes in figure.axes)

@@ -22,6 +22,7 @@ DIAGNOSTIC = "A simulator's diagnostic, not covered by the guarantee."
 ROUND = "communication round"
 PER_ROW = 3
 TITLE_WIDTH = 48  # letters in a line of a title
+NOTE_WIDTH, NOTE_LINE = 72, 0.14  # letters in a line of a note below a whole figure, for each column; inches a line
 LEGEND = {"frameon": False, "fontsize": 8, "handlelength": 3}
 
 
@@ -90,6 +91,7 @@ def draw(charts: Sequence[Chart], title: str = "") -> "Figure":
     FigureCanvasAgg(figure)
     names = list(dict.fromkeys(series.name for chart in charts for series in chart.series))
     shared = len(charts) > 1 and all(len(names) < 2 * len(chart.series) > 2 for chart in charts)
+    noted = len(charts) > 1 and charts[0].note != "" and len({chart.note for chart in charts}) == 1
     curves: dict[str, Any] = {}
     for place, chart in enumerate(charts):
         axes = figure.add_subplot(rows, columns, place + 1)
@@ -97,7 +99,7 @@ def draw(charts: Sequence[Chart], title: str = "") -> "Figure":
             series.name: _draw_series(axes, series, names.index(series.name) if shared else number, chart.markers)
             for number, series in enumerate(chart.series)
         }
-        _draw_frame(axes, chart)
+        _draw_frame(axes, chart, "" if noted else chart.note)
         curves = drawn | curves
         if not shared and len(drawn) > 1:
             axes.legend(drawn.values(), map(_plain, drawn), **LEGEND)
@@ -106,6 +108,13 @@ def draw(charts: Sequence[Chart], title: str = "") -> "Figure":
         figure.legend(lines, [*map(_plain, names)], loc="outside lower center", ncols=min(len(names), 4), **LEGEND)
     if title:
         figure.suptitle(_plain(title), fontsize=10)
+    if noted:
+        note = fill(charts[0].note, NOTE_WIDTH * columns)
+        if shared:
+            figure.legends[0].set_title(_plain(note), {"size": 7})
+        else:
+            figure.supxlabel(_plain(note), fontsize=7, color=INK)
+        figure.set_figheight(figure.get_figheight() + NOTE_LINE * (note.count("\n") + 1))
     return figure
 
 
@@ -196,8 +205,8 @@ def _draw_series(axes: Any, series: Series, place: int, markers: bool) -> Any:
     return line
 
 
-def _draw_frame(axes: Any, chart: Chart) -> None:
-    """References, title, labels and scales."""
+def _draw_frame(axes: Any, chart: Chart, note: str) -> None:
+    """References, title, labels and scales, and a note that other charts of the figure do not have."""
     for label, value in chart.references:
         axes.axhline(value, color=RULE, linestyle="--", linewidth=1)
         axes.annotate(
@@ -206,8 +215,8 @@ def _draw_frame(axes: Any, chart: Chart) -> None:
         )  # fmt: skip
     pad = 14 if chart.references else 6  # points: the name of a line at the very top stands under the title
     axes.set_title(_plain(fill(chart.title, TITLE_WIDTH)), fontsize=10, color=INK, pad=pad)
-    note = f"\n{_plain(fill(chart.note, 60))}" if chart.note else ""
-    axes.set_xlabel(_plain(chart.x_label) + note, fontsize=9)
+    below = f"\n{_plain(fill(note, 60))}" if note else ""
+    axes.set_xlabel(_plain(chart.x_label) + below, fontsize=9)
     axes.set_ylabel(_plain(chart.y_label), fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=8)
