@@ -156,7 +156,7 @@ def words_of(node: ast.expr) -> str | None:
 def test_every_refusal_of_a_site_is_in_the_table_with_its_words_and_no_other() -> None:
     rows = described("| A site refuses | and says, among other words | When | |")
     known, missing = list(refusals()), set(refusals())
-    source = " ".join("".join(path.read_text() for path in sorted(SOURCE.rglob("*.py"))).split())
+    source = " ".join("".join(path.read_text() for path in sorted(SOURCE.parent.rglob("*.py"))).split())
     for _, quoted, _, lasts in rows:
         for words in re.findall(r'"([^"]+)"', quoted):
             found = [refusal for refusal in known if words in refusal.words]

@@ -178,8 +178,8 @@ def _short(statements: Sequence["Statement"]) -> Table:
     for one in sorted(statements, key=lambda one: one.epsilon, reverse=True)[:MOST_LINES]:
         charges = sum(each.times for each in one.charged)
         fits = max(one.room.values(), default=None)
-        alone = "" if one.epsilon_alone is None else f" (alone {rounded(one.epsilon_alone, up=True)})"
-        most = "" if one.budget.epsilon_alone is None else f" (alone {one.budget.epsilon_alone:g})"
+        alone = "" if one.epsilon_alone is None else f"\nalone {rounded(one.epsilon_alone, up=True)}"
+        most = "" if one.budget.epsilon_alone is None else f"\nalone {one.budget.epsilon_alone:g}"
         table.add_row(
             escaped(one.client), f"({one.budget.epsilon:g}, {one.budget.delta:g}){most}",
             rounded(one.epsilon, up=True) + alone, (one.rule or "nothing") if one.charged else "",
