@@ -22,7 +22,7 @@ SHARPEST = 0.15  # of a number or a count: noise on a score at most, unless step
 MOST_MOMENTUM = (0.9, 0.8)  # with everybody in every round, and with some
 CALM = 1e-3  # noise for each unit of way below which gradients are clipped less
 AVERAGED = 2.0  # times the way, where the model is the mean of all rounds
-LOUD = (0.0015, 0.01)  # noise for each unit of way beyond which classes, and numbers, are learned no better by that
+LOUD = (0.0015, 0.008)  # noise for each unit of way beyond which classes, and numbers, are learned no better by that
 WORTHWHILE = 0.75  # times the way that rounds must have room for, or the last model is better
 LONGEST = 2.0  # of numbers on [-1, 1]: residuals are no longer, where the prediction is on it too
 
