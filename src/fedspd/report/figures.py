@@ -103,17 +103,18 @@ def draw(charts: Sequence[Chart], title: str = "") -> "Figure":
         curves = drawn | curves
         if not shared and len(drawn) > 1:
             axes.legend(drawn.values(), map(_plain, drawn), **LEGEND)
+    note = _plain(fill(charts[0].note, NOTE_WIDTH * columns)) if noted else ""
     if shared:
-        lines = [curves[name] for name in names]
-        figure.legend(lines, [*map(_plain, names)], loc="outside lower center", ncols=min(len(names), 4), **LEGEND)
+        lines, ncols = [curves[name] for name in names], min(len(names), 4)
+        figure.legend(
+            lines, [*map(_plain, names)], loc="outside lower center", ncols=ncols, title=note or None, title_fontsize=7,
+            **LEGEND,
+        )  # fmt: skip
+    elif noted:
+        figure.supxlabel(note, fontsize=7, color=INK)
     if title:
         figure.suptitle(_plain(title), fontsize=10)
     if noted:
-        note = fill(charts[0].note, NOTE_WIDTH * columns)
-        if shared:
-            figure.legends[0].set_title(_plain(note), {"size": 7})
-        else:
-            figure.supxlabel(_plain(note), fontsize=7, color=INK)
         figure.set_figheight(figure.get_figheight() + NOTE_LINE * (note.count("\n") + 1))
     return figure
 
