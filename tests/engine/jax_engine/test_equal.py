@@ -85,6 +85,14 @@ def test_given_the_same_draws_a_method_gives_the_same_numbers(name: str) -> None
     assert_same(simulate(run), compiled(run), 1e-8 if name in EXACT else 1e-10)
 
 
+@pytest.mark.parametrize("name", ["FedSPD-DP", pytest.param("DP-SGD", marks=pytest.mark.slow)])
+def test_the_mean_of_all_rounds_is_the_same_too_and_another_model_than_the_last(name: str) -> None:
+    last = batched(name)
+    run = replace(last, algorithm=replace(last.algorithm, averaging=1.0))  # pyright: ignore[reportArgumentType]
+    assert_same(simulate(run), compiled(run), 1e-10)
+    assert not np.allclose(simulate(run).weights, simulate(last).weights)
+
+
 @pytest.mark.parametrize("name", [compiled_quickly(name) for name in CONSENSUS])
 def test_on_a_ring_a_method_gives_the_same_numbers_too_and_others_than_on_a_star(name: str) -> None:
     run = on_a_ring(name)
