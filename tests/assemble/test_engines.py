@@ -37,6 +37,17 @@ def test_one_small_run_is_numpys_and_thousands_of_one_shape_are_jaxs() -> None:
     assert picked(10_000, engine="numpy") == "numpy"
 
 
+@without_gpu
+def test_what_takes_longer_to_compile_has_to_save_more() -> None:
+    """As many records a round in few steps or in many, and each step is compiled: two hundred took most of a minute."""
+    found = []
+    for steps, batch in ((5, 40), (200, 1)):
+        changes = {"algorithm.local_steps": steps, "algorithm.batch_size": batch, "run.rounds": 100}
+        made = prepare_experiment(config.load("published", QUICK | changes))
+        found.append([pick_engine(made.config, made.simulation, runs, charged=False) for runs in (50, 200, 400)])
+    assert found == [["numpy", "jax", "jax"], ["numpy", "numpy", "jax"]]
+
+
 @pytest.mark.parametrize("engine", ["numpy", "jax"])
 def test_a_run_says_which_engine_it_was_and_can_be_made_again(engine: str) -> None:
     finished = run("published", QUICK | {"run.engine": engine})

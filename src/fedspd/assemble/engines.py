@@ -16,6 +16,7 @@ ROUND_SECONDS = 1e-3  # of NumPy per round, whatever its size: benchmarks/limit.
 RECORD_SECONDS = 6e-7  # of NumPy per record of a round: benchmarks/limit.py, K 1000
 GAIN = 2.0  # how much faster JAX is on the same CPU, once compiled: benchmarks/speed.py
 COMPILE_SECONDS = 8.0  # importing JAX and compiling one shape
+STEP_SECONDS = 0.2  # and compiling another local step: 2.8, 6.6 and 13.9 s of a processor for 1, 20 and 60 of them
 ACCELERATORS = ("/dev/nvidia0", "/dev/kfd", "/dev/accel0")
 
 
@@ -46,7 +47,7 @@ def pick_engine(config: Config, simulation: Simulation, runs: int, charged: bool
     if simulation.algorithm.exact:  # as fast in NumPy: the time goes into solving linear systems
         return "numpy"
     saved = (1 - 1 / GAIN) * runs * numpy_seconds(simulation)
-    return "jax" if saved > COMPILE_SECONDS else "numpy"
+    return "jax" if saved > COMPILE_SECONDS + STEP_SECONDS * simulation.algorithm.local_steps else "numpy"
 
 
 def numpy_seconds(simulation: Simulation) -> float:
