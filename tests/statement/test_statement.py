@@ -205,5 +205,8 @@ def with_an_odd_part(value: Any) -> Any:
 
 @pytest.mark.parametrize(("name", "exact"), [("one-shot", True), ("ddp-admm-dvp", True), ("fedspd", False)])
 def test_a_claim_that_is_proved_of_exact_minimizers_alone_says_so(name: str, exact: bool, tmp_path: Path) -> None:
-    claim = statement_sections(stated(tmp_path, name, problem__regularizer="squared-l2"))[0].text[0]
-    assert ("proved for exact minimizers, which arithmetic comes close to" in claim) is exact
+    found = stated(tmp_path, name, problem__regularizer="squared-l2")
+    record = execute(prepare_experiment(small_run(name, problem__regularizer="squared-l2"))).record()
+    draft = registry_draft(found)["deployment"]["privacy_loss"]["privacy_parameters_details"]
+    for told in (statement_sections(found)[0].text[0], card_lead(card_of(record, found)), draft):
+        assert ("roved for exact minimizers, which arithmetic comes close to" in told) is exact, told
