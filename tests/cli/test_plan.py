@@ -122,3 +122,9 @@ def test_a_plan_from_counts_is_of_the_batches_and_steps_that_are_set(key: str, o
 def test_what_cannot_be_planned_is_refused(arguments: tuple[str, ...], words: str) -> None:
     with pytest.raises(InputError, match=words):
         printed(*arguments)
+
+
+def test_a_plan_says_whether_the_model_is_the_mean_of_all_rounds() -> None:
+    assert values(*SITES, "--epsilon", "1")["averaging"] is True
+    assert values(*SITES, "--epsilon", "0.01")["averaging"] is False
+    assert values(*SITES, "--set", "algorithm.name=dp-admm")["averaging"] is None

@@ -75,6 +75,7 @@ def _told(config: Config, participants: int, agreed: Agreed[Any]) -> dict[str, A
         "inverse_step": inverse_step if isinstance(inverse_step, float) else None,
         "penalty": algorithm.penalty,
         "momentum": getattr(algorithm, "momentum", None),
+        "averaging": None if (share := getattr(algorithm, "averaging", None)) is None else bool(share),
         "epsilon": config.privacy.epsilon,
         "delta": plan.delta,
         "guarantee": plan.guarantee,
