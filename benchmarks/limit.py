@@ -303,7 +303,8 @@ def compiled(simulation: Simulation) -> Callable[[], Any]:
     import jax
     import jax.numpy as jnp
 
-    from fedspd.engine.jax_engine.inputs import make_inputs, program_key
+    from fedspd.engine.jax_engine.inputs import program_key
+    from fedspd.engine.jax_engine.lanes import make_inputs
     from fedspd.engine.jax_engine.program import all_rounds
 
     shards = simulation.shards

@@ -44,7 +44,8 @@ def device_seconds(simulations: list[Simulation], repeats: int) -> tuple[float, 
     with session():
         import jax
 
-        from fedspd.engine.jax_engine.inputs import make_inputs, program_key
+        from fedspd.engine.jax_engine.inputs import program_key
+        from fedspd.engine.jax_engine.lanes import make_inputs
         from fedspd.engine.jax_engine.program import run_and_measure
         from fedspd.engine.participation import plan_course
         from fedspd.engine.spending import Spending

@@ -101,6 +101,21 @@ def prepare_experiment(
     return replace(made, config=replace(settled, run=shown))
 
 
+def shared_by_seeds(config: Config) -> bool:
+    """Whether runs that differ in their seed alone have the same records, method and plan.
+
+    Who holds which record follows from it unless the deal has its own, and so does noise on moments and on labels.
+    """
+    fixed = config.partition.seed is not None and config.run.seed is not None
+    return fixed and config.algorithm.method.guarantee != "proved"
+
+
+def of_seed(experiment: Experiment, config: Config) -> Experiment:
+    """What was prepared, for a configuration with another seed: see `shared_by_seeds`."""
+    simulation = replace(experiment.simulation, seed=config.seed)
+    return replace(experiment, config=replace(experiment.config, run=config.run), simulation=simulation)
+
+
 def check_measures(config: Config) -> None:
     """Refuse measures that rest on others which are left out."""
     if config.metrics.criterion and not config.metrics.lagrangian:

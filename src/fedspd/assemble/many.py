@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fedspd.assemble.alike import Numbered, alike, lots
 from fedspd.assemble.build import Experiment, prepare_experiment
 from fedspd.assemble.engines import compiled, pick_engine
 from fedspd.assemble.extensions import Brought, bring, brought
@@ -19,7 +20,6 @@ from fedspd.assemble.records.deal import deal_seed
 from fedspd.assemble.records.scaling import memory
 from fedspd.assemble.run import Run, conclude, execute, on_engine
 from fedspd.config import Config
-from fedspd.config.sections import SECTIONS
 from fedspd.engine import Outcome
 from fedspd.engine.measuring.measures import measures_of_many
 from fedspd.engine.parallel import ParallelMap, cores, stay_on_one_core
@@ -28,7 +28,6 @@ from fedspd.errors import InputError
 Ended = TypeVar("Ended")
 CHUNK = 8  # runs handed to a process at a time
 CONCLUDED = 256  # compiled runs summed up side by side
-TABLES = 2 << 30  # bytes of records prepared together
 _KNOWN = memory()  # of a process that runs one after another
 
 
@@ -49,7 +48,7 @@ def run_many(configs: Sequence[Config], engine: str = "auto") -> Iterator[tuple[
         for number, config in enumerate(configs)
     ]
     alone: list[tuple[int, Config]] = []
-    for group in _alike(numbered):
+    for group in alike(numbered):
         if _engine(group) == "jax":
             yield from _run_together(group)
         else:
@@ -58,20 +57,7 @@ def run_many(configs: Sequence[Config], engine: str = "auto") -> Iterator[tuple[
         yield from _run_apart(alone, _run_one)
 
 
-def _alike(numbered: list[tuple[int, Config]]) -> list[list[tuple[int, Config]]]:
-    """Runs that differ in their seed and in numbers only, so probably of one shape; equal deals side by side."""
-    groups: dict[Any, list[tuple[int, Config]]] = {}
-    for number, config in numbered:
-        form = tuple(
-            (section, key, None if isinstance(value, float) or key == "seed" else value)
-            for section in SECTIONS
-            for key, value in config.section(section).items()
-        )
-        groups.setdefault(form, []).append((number, config))
-    return [sorted(group, key=lambda one: (deal_seed(one[1]), one[1].privacy.epsilon)) for group in groups.values()]
-
-
-def _engine(group: list[tuple[int, Config]]) -> str:
+def _engine(group: Numbered) -> str:
     """What runs a group; only where it is left open is one of its runs prepared to see."""
     config = group[0][1]
     if config.run.engine != "auto":
@@ -79,15 +65,11 @@ def _engine(group: list[tuple[int, Config]]) -> str:
     return pick_engine(config, prepare_experiment(config).simulation, len(group), charged=False)
 
 
-def _run_together(group: list[tuple[int, Config]]) -> Iterator[tuple[int, Run]]:
+def _run_together(group: Numbered) -> Iterator[tuple[int, Run]]:
     """In lots whose tables fit into memory."""
-    known = memory()
-    first = prepare_experiment(group[0][1]).simulation
-    size = max(1, TABLES // first.shards.features.nbytes)
-    for begin in range(0, len(group), size):
-        lot = group[begin : begin + size]
-        started = time.perf_counter()
-        prepared = [prepare_experiment(config, known=known) for _, config in lot]
+    started = time.perf_counter()
+    for lot in lots(group):
+        prepared = [experiment for _, experiment in lot]
         outcomes = compiled([experiment.simulation for experiment in prepared])
         with cores() as threads:
             while some := list(islice(outcomes, CONCLUDED)):
@@ -96,6 +78,7 @@ def _run_together(group: list[tuple[int, Config]]) -> Iterator[tuple[int, Run]]:
                 for place, outcome in some:
                     run = conclude(prepared[place], outcome, "jax", seconds, measures[place])
                     yield lot[place][0], run
+        started = time.perf_counter()
 
 
 def _measured(

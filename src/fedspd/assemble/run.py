@@ -179,7 +179,7 @@ def execute(experiment: Experiment, on_round: Callable[[], Any] = lambda: None, 
 
 def on_engine(config: Config, engine: str) -> Config:
     """The configuration with its engine decided; nothing else depends on it, so nothing is read again."""
-    return replace(config, run=replace(config.run, engine=engine))
+    return config if config.run.engine == engine else replace(config, run=replace(config.run, engine=engine))
 
 
 def conclude(

@@ -18,6 +18,7 @@ from fedspd.results import COLUMNS, EXACT_ONLY, Convergence, History, Summary
 
 AnyPlan = ProvedPlan | PublishedPlan
 NUMBER = 8  # bytes of one uploaded number
+REMEMBERED = 8  # plans whose statement is known: runs that differ in their seed share one
 MECHANISMS = {"gaussian": "Gaussian", "laplace": "spherical Laplace"}
 IN_OBJECTIVES = f", in objectives, {EXACT_ONLY}"
 """Where noise is not on what is released but in what is minimized."""
@@ -110,6 +111,7 @@ def stated_privacy(
         participations: of a client, as many as are expected.
         precision: of clients' noise and states.
     """
+    card = METHODS[name].card
     common = {
         "algorithm": name,
         "title": label(name, name),
@@ -118,9 +120,9 @@ def stated_privacy(
         "unit": plan.unit,
         "relation": plan.relation,
         "sampling": plan.sampling,
-        "mechanism": MECHANISMS[plan.law] + (IN_OBJECTIVES if isinstance(method, PerturbsObjective) else ""),
+        "mechanism": MECHANISMS[plan.law] + (IN_OBJECTIVES if _in_objectives(method) else ""),
         "conversion": CONVERSIONS.get(plan.guarantee) if plan.law == "laplace" else None,
-        "adversary": METHODS[name].card.adversary,
+        "adversary": card.adversary,
         "precision": precision,
         "epsilon_spent_max": history.last("epsilon_max"),
         "epsilon_spent_mean": history.last("epsilon_mean"),
@@ -131,12 +133,18 @@ def stated_privacy(
     return common | _published(name, plan, records, participations)
 
 
+def _in_objectives(method: Algorithm) -> bool:
+    """Whether noise is in what is minimized; to ask a protocol takes long, so a leg of its own is asked for first."""
+    return hasattr(method, "jacobian") and isinstance(method, PerturbsObjective)
+
+
 def _trust(plan: ProvedPlan) -> dict[str, Any]:
     """What the server sees, and against whom the claim stands where that is sums only."""
     told = told_trust(plan)
     return told and told | {"adversary": SUMS_ADVERSARY}
 
 
+@lru_cache(maxsize=REMEMBERED)
 def _proved(plan: ProvedPlan) -> dict[str, Any]:
     one_round = max(_one_round(group.event, plan.delta, plan.accountant) for group in plan.groups)
     return {
@@ -155,6 +163,7 @@ def _one_round(event: Any, delta: float, accountant: Any) -> float:
     return spent([(event, 1)], delta, accountant).epsilon
 
 
+@lru_cache(maxsize=REMEMBERED)
 def _published(name: str, plan: PublishedPlan, records: float, participations: float) -> dict[str, Any]:
     """What the paper would state: Theorem 1 at the average shard and p T participations."""
     return {

@@ -44,12 +44,18 @@ class Course:
         return np.array([len(turn.chosen) for turn in self.turns])
 
 
-def plan_course(simulation: Simulation, spending: Spending) -> Course:
-    """All rounds at once, each charged: where nobody can run out of budget, drawn once for all runs of a seed."""
+def plan_course(simulation: Simulation, spending: Spending, free: np.ndarray | None = None) -> Course:
+    """All rounds at once, each charged: where nobody can run out of budget, drawn once for all runs of a seed.
+
+    Args:
+        simulation: whose rounds are planned.
+        spending: what they are charged to.
+        free: its `free_rounds`, where they are known.
+    """
+    free = free_rounds(simulation) if free is None else free
     if spending.gate is not None or spending.every_round or simulation.most_stale is not None or _may_end(simulation):
-        return Course(tuple(plan_rounds(simulation, spending)))
-    clients, participants = simulation.shards.clients, simulation.participants
-    free, rounds = free_rounds(simulation), simulation.rounds
+        return Course(tuple(plan_rounds(simulation, spending, free)))
+    clients, participants, rounds = simulation.shards.clients, simulation.participants, simulation.rounds
     planned = _unlimited(simulation.seed, rounds, clients, participants, simulation.same_participants, free.tobytes())
     spending.participations += planned.participations
     spending.last[:] = planned.last
@@ -85,10 +91,19 @@ def _unlimited(seed: int, rounds: int, clients: int, participants: int, same: bo
     return _Planned(Course(tuple(turns)), participations, last)
 
 
-def plan_rounds(simulation: Simulation, spending: Spending) -> Iterator[RoundPlan]:
-    """Round after round, as it is asked for: a turn's participants are charged when it is handed out, not before."""
-    everyone = np.ones(simulation.shards.clients, bool)
-    for round, free in enumerate(free_rounds(simulation).tolist(), 1):
+def plan_rounds(simulation: Simulation, spending: Spending, known: np.ndarray | None = None) -> Iterator[RoundPlan]:
+    """Round after round, as it is asked for: a turn's participants are charged when it is handed out, not before.
+
+    Args:
+        simulation: whose rounds are planned.
+        spending: what they are charged to.
+        known: its `free_rounds`, where they are known.
+    """
+    everyone, without_records = (
+        np.ones(simulation.shards.clients, bool),
+        free_rounds(simulation) if known is None else known,
+    )
+    for round, free in enumerate(without_records.tolist(), 1):
         if free:
             chosen = choose_among(simulation.seed, round, simulation.participants, False, everyone, len(everyone))
         elif spending.with_budget < simulation.min_participants:

@@ -1,5 +1,6 @@
 """Who may still take part, and what each client has spent: decided on public counts, before records are touched."""
 
+from copy import copy
 from typing import Protocol
 
 import numpy as np
@@ -29,6 +30,13 @@ class Spending:
         self.with_budget = clients
         self.epsilon = plan.spent(np.arange(clients), self.participations)
         self.largest, self.total = float(self.epsilon.max()), float(self.epsilon.sum())
+
+    def again(self) -> "Spending":
+        """The same for another run on the same plan, which has spent as much."""
+        other = copy(self)
+        for name in ("participations", "last", "may_take_part", "epsilon"):
+            setattr(other, name, getattr(self, name).copy())
+        return other
 
     def charge(self, round: int, chosen: np.ndarray) -> np.ndarray:
         """The clients among `chosen` whose participation is paid for; the others never come back."""

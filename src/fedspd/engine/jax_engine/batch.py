@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
+from itertools import groupby
 from math import prod
 from typing import Any, NamedTuple
 
@@ -12,9 +13,10 @@ import numpy as np
 
 from fedspd.algorithms.base import OnGraph
 from fedspd.data import Shards
-from fedspd.engine.jax_engine.chunks import Keeping, Program, follow, play_in_chunks, trace_of
+from fedspd.engine.jax_engine.chunks import Keeping, Program, first_rounds, follow, play_in_chunks, trace_of
 from fedspd.engine.jax_engine.hosts import of_the_first
-from fedspd.engine.jax_engine.inputs import ProgramKey, RunInputs, drawn_on_host, make_inputs, program_key
+from fedspd.engine.jax_engine.inputs import ProgramKey, RunInputs, drawn_on_host, program_key
+from fedspd.engine.jax_engine.lanes import Lane, kin, make_inputs, stacked, stacked_inputs, taken
 from fedspd.engine.jax_engine.program import RoundOutputs, counts_of, first_tables_of, rounds_of, run_and_measure
 from fedspd.engine.jax_engine.session import session
 from fedspd.engine.jax_engine.sharded import over_devices
@@ -23,7 +25,7 @@ from fedspd.engine.measuring.diagnostics import Lagrangian, shares
 from fedspd.engine.measuring.outcome import Trace, outcome_of, require_rounds
 from fedspd.engine.numpy_engine import GivenDraws
 from fedspd.engine.parallel import ParallelMap, cores
-from fedspd.engine.participation import Course, plan_course
+from fedspd.engine.participation import Course, free_rounds, plan_course
 from fedspd.engine.simulation import Outcome, Simulation, check_claims
 from fedspd.engine.spending import Gate, Spending
 from fedspd.errors import InputError
@@ -37,10 +39,19 @@ class PaidRun(NamedTuple):
     """A simulation whose participants are known and paid for."""
 
     number: int
-    simulation: Simulation
+    kin: int  # its number
     spending: Spending
-    course: Course
-    drawn: GivenDraws | None  # None: the device draws
+    lane: Lane
+
+    @property
+    def simulation(self) -> Simulation:
+        """What is run."""
+        return self.lane.simulation
+
+    @property
+    def course(self) -> Course:
+        """Who takes part in it."""
+        return self.lane.course
 
 
 def simulate_batch(
@@ -60,15 +71,9 @@ def simulate_batch(
         keeping: how a single simulation is kept between chunks of its rounds.
     """
     groups: dict[ProgramKey, list[PaidRun]] = {}
-    for number, simulation in enumerate(simulations):
-        check_claims(simulation.algorithm, simulation.plan, prod(simulation.matrix))
-        _check_devices(simulation)
-        hand = drawn or drawn_on_host(simulation)
-        shape = program_key(simulation, np.float64 if simulation.algorithm.exact else kind, hand is not None)
-        spending = Spending(simulation.plan, simulation.shards.clients, gate, simulation.spent_every_round)
-        ready = PaidRun(number, simulation, spending, plan_course(simulation, spending), hand)
-        require_rounds(ready.course)
-        groups.setdefault(shape, []).append(ready)
+    for number, own in enumerate(kin(simulations)):
+        shape, runs = _paid(number, [(place, simulations[place]) for place in own], gate, kind, drawn)
+        groups.setdefault(shape, []).extend(runs)
     with cores() as each:
         for shape, group in groups.items():
             if jax.device_count() > 1 and len(group) == 1:
@@ -80,6 +85,25 @@ def simulate_batch(
             size = _abreast(shape, len(group))
             for begin in range(0, len(group), size):
                 yield from _run(shape, group[begin : begin + size], size, each)
+
+
+def _paid(
+    kin: int, simulations: list[tuple[int, Simulation]], gate: Gate | None, kind: Any, drawn: GivenDraws | None
+) -> tuple[ProgramKey, list[PaidRun]]:
+    """Kin, each with its participants; what they share is asked for once."""
+    first = simulations[0][1]
+    check_claims(first.algorithm, first.plan, prod(first.matrix))
+    _check_devices(first)
+    handed_in = (drawn or drawn_on_host(first)) is not None
+    shape = program_key(first, np.float64 if first.algorithm.exact else kind, handed_in)
+    unspent = Spending(first.plan, first.shards.clients, gate, first.spent_every_round)
+    free, runs = free_rounds(first), []
+    for number, simulation in simulations:
+        spending = unspent.again()
+        course = plan_course(simulation, spending, free)
+        require_rounds(course)
+        runs.append(PaidRun(number, kin, spending, Lane(simulation, course, drawn or drawn_on_host(simulation))))
+    return shape, runs
 
 
 def _check_devices(simulation: Simulation) -> None:
@@ -107,18 +131,25 @@ def _run(shape: ProgramKey, group: list[PaidRun], size: int, each: ParallelMap) 
     with session():
         records, bases = _tables(simulations, shape.kind)
         tests, numbers = _test_tables(simulations, shape.kind)
-        lanes = [
-            make_inputs(ready.simulation, ready.course, shape, base, test, ready.drawn)
-            for ready, base, test in zip(group, bases, numbers, strict=True)
-        ]
+        parts = []
+        for _, places in groupby(range(len(group)), key=lambda place: group[place].kin):
+            own = list(places)
+            parts.append(stacked_inputs([group[one].lane for one in own], shape, bases[own[0]], numbers[own[0]]))
+        lanes = stacked(parts)
         found, counts = _played(shape, lanes, size, (*records, *tests), each)
+    trace = trace_of(lanes, found)
+    accuracy = None if counts is None else shares(counts, trace.models, shape.tested)
     for place, ready in enumerate(group):
-        one: RoundOutputs = jax.tree.map(lambda array, place=place: array[place], found)
-        yield ready.number, _outcome(ready, one, lanes[place], None if counts is None else counts[place], each)
+        own = first_rounds(Trace(*(column[place] for column in trace)), len(ready.course.turns))
+        lagrangian = _lagrangian(ready.simulation, each)
+        if lagrangian is not None:
+            follow(lagrangian, taken(lanes, place), taken(found.points, place), own.models)
+        reached = None if accuracy is None else accuracy[place, : len(own.models)]
+        yield ready.number, outcome_of(ready.simulation, ready.spending, ready.course, own, lagrangian, each, reached)
 
 
 def _run_over_devices(shape: ProgramKey, ready: PaidRun, each: ParallelMap, keeping: Keeping) -> tuple[int, Outcome]:
-    lane = make_inputs(ready.simulation, ready.course, shape, 0, 0, ready.drawn)
+    lane = make_inputs(*ready.lane[:2], shape, 0, 0, ready.lane.drawn)
     standing = _standing(ready.simulation, each)
     with session():
         keeping = keeping._replace(length=of_the_first(min(keeping.length, shape.rounds)))
@@ -132,7 +163,7 @@ def _run_in_chunks(shape: ProgramKey, ready: PaidRun, each: ParallelMap, keeping
     with session():
         records, _ = _tables([ready.simulation], shape.kind)
         tests, (test,) = _test_tables([ready.simulation], shape.kind)
-        lane = make_inputs(ready.simulation, ready.course, shape, 0, test, ready.drawn)
+        lane = make_inputs(*ready.lane[:2], shape, 0, test, ready.lane.drawn)
         program = Program(
             shape.clients,
             partial(first_tables_of, part),
@@ -146,20 +177,21 @@ def _run_in_chunks(shape: ProgramKey, ready: PaidRun, each: ParallelMap, keeping
 
 
 def _played(
-    shape: ProgramKey, lanes: list[RunInputs], size: int, tables: tuple[Any, ...], each: ParallelMap
+    shape: ProgramKey, lanes: RunInputs, size: int, tables: tuple[Any, ...], each: ParallelMap
 ) -> tuple[RoundOutputs, np.ndarray | None]:
     """All lanes; on a CPU one part of them per core, which a single program would leave idle."""
-    parts = min(size, os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
+    count, parts = len(lanes.seed), min(size, os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
     size = -(-size // parts)
-    filled = lanes + lanes[-1:] * (parts * size - len(lanes))  # parts of one size share a program
+    if missing := parts * size - count:  # parts of one size share a program
+        lanes = stacked([lanes, *[taken(lanes, slice(-1, None))] * missing])
 
     def part(begin: int) -> tuple[RoundOutputs, np.ndarray | None]:
-        stacked: RunInputs = jax.tree.map(lambda *arrays: np.stack(arrays), *filled[begin : begin + size])
         with session():  # JAX keeps its settings by thread
-            return jax.tree.map(np.asarray, run_and_measure(shape, stacked, *tables))
+            return jax.tree.map(np.asarray, run_and_measure(shape, taken(lanes, slice(begin, begin + size)), *tables))
 
-    left = list(each(part, range(0, len(filled), size)))
-    return jax.tree.map(lambda *arrays: np.concatenate(arrays)[: len(lanes)], *left)
+    left = list(each(part, range(0, parts * size, size)))
+    whole = left[0] if parts == 1 else jax.tree.map(lambda *arrays: np.concatenate(arrays), *left)
+    return jax.tree.map(lambda array: array[:count], whole)
 
 
 def _tables(simulations: list[Simulation], kind: str) -> tuple[tuple[Any, Any], list[int]]:
@@ -190,28 +222,11 @@ def _test_tables(simulations: list[Simulation], kind: str) -> tuple[tuple[Any, A
     return (features, labels), [numbers[id(simulation.test)] for simulation in simulations]
 
 
-def _outcome(
-    ready: PaidRun, left: RoundOutputs, lane: RunInputs, counts: np.ndarray | None, each: ParallelMap
-) -> Outcome:
-    trace = trace_of(lane, left, len(ready.course.turns))
-    lagrangian = _lagrangian(ready.simulation, each)
-    if lagrangian is not None:
-        follow(lagrangian, lane, left.points, trace.models)
-    return _with_accuracy(ready, trace, lagrangian, counts, each)
-
-
 def _concluded(ready: PaidRun, standing: Standing, counts: np.ndarray | None, each: ParallelMap) -> Outcome:
-    trace = Trace(np.array(standing.models), *np.array(standing.rows).reshape(-1, 3).T)
-    return _with_accuracy(ready, trace, standing.lagrangian, counts, each)
-
-
-def _with_accuracy(
-    ready: PaidRun, trace: Trace, lagrangian: Lagrangian | None, counts: np.ndarray | None, each: ParallelMap
-) -> Outcome:
-    simulation = ready.simulation
+    trace, simulation = Trace(np.array(standing.models), *np.array(standing.rows).reshape(-1, 3).T), ready.simulation
     tested = 0 if simulation.test is None else len(simulation.test)
     accuracy = None if counts is None else shares(counts[: len(trace.models)], trace.models, tested)
-    return outcome_of(simulation, ready.spending, ready.course, trace, lagrangian, each, accuracy)
+    return outcome_of(simulation, ready.spending, ready.course, trace, standing.lagrangian, each, accuracy)
 
 
 def _standing(simulation: Simulation, each: ParallelMap) -> Standing:

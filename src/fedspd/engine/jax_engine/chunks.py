@@ -89,20 +89,24 @@ def played_by() -> str:
 
 def add_rounds(standing: Standing, lane: RunInputs, left: RoundOutputs, rounds: int) -> None:
     """Note what the first rounds of a lane left behind."""
-    trace, before = trace_of(lane, left, rounds), len(standing.models)
+    trace, before = first_rounds(trace_of(lane, left), rounds), len(standing.models)
     standing.models.extend(trace.models)
     standing.rows.extend(zip(*(column.tolist() for column in trace[1:]), strict=True))
     if standing.lagrangian is not None:
         follow(standing.lagrangian, lane, left.points, trace.models, before)
 
 
-def trace_of(lane: RunInputs, left: RoundOutputs, rounds: int) -> Trace:
-    """What the first rounds of a lane left behind, in columns."""
-    present = lane.turns.present[:rounds]
-    scales = (lane.turns.scale[:rounds] * present).sum(axis=1) / np.maximum(present.sum(axis=1), 1)
-    steps = np.broadcast_to(left.inverse_step, (len(left.models),))[:rounds]
-    clipped = np.asarray(left.clipped_share[:rounds], float)
-    return Trace(left.models[:rounds], np.asarray(steps, float), scales.astype(float), clipped)
+def trace_of(lane: RunInputs, left: RoundOutputs) -> Trace:
+    """What the rounds of a lane left behind, in columns; or those of stacked lanes."""
+    present = lane.turns.present
+    scales = (lane.turns.scale * present).sum(axis=-1) / np.maximum(present.sum(axis=-1), 1)
+    steps = np.broadcast_to(left.inverse_step, scales.shape)
+    return Trace(left.models, np.asarray(steps, float), scales.astype(float), np.asarray(left.clipped_share, float))
+
+
+def first_rounds(trace: Trace, rounds: int) -> Trace:
+    """Of a program's rounds those that were played."""
+    return Trace(*(column[:rounds] for column in trace))
 
 
 def follow(lagrangian: Lagrangian, lane: RunInputs, points: PrimalDual, models: np.ndarray, before: int = 0) -> None:

@@ -1,17 +1,13 @@
-"""From simulations to arrays: what a compiled program takes as input, and what is compiled into it."""
+"""What a compiled program takes as input, and what is compiled into it."""
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedspd.algorithms.base import draws_shape
-from fedspd.data import Shards, Table
-from fedspd.engine.arrivals import Arrived, arrivals
-from fedspd.engine.draws import NOBODY
-from fedspd.engine.jax_engine.numbers import Parts, take_apart
+from fedspd.data import Table
+from fedspd.engine.jax_engine.numbers import take_apart
 from fedspd.engine.numpy_engine import GivenDraws, draw_round
-from fedspd.engine.participation import Course, by_round, sensitivities
 from fedspd.engine.simulation import Simulation
 from fedspd.errors import InputError
 from fedspd.privacy import POISSON, WITH_REPLACEMENT
@@ -134,101 +130,3 @@ def _drawing(simulation: Simulation, count: int) -> str:
     if simulation.plan.sampling == WITH_REPLACEMENT:
         return "with replacement"
     return "some" if count * count <= SORTS * int(simulation.shards.sizes.min()) else "all"
-
-
-def make_inputs(
-    simulation: Simulation, course: Course, shape: ProgramKey, base: int, test: int, drawn: GivenDraws | None
-) -> RunInputs:
-    """The arrays of one simulation whose records begin at row `base` of the flat table."""
-    parts, arrived = take_apart(simulation.algorithm), arrivals(simulation, course.turns)
-    if arrived is not None:  # as if nobody else had been asked; who pays is settled already
-        turns = zip(course.turns, arrived, strict=True)
-        course = Course(tuple(turn._replace(chosen=each.chosen) for turn, each in turns))
-    places = _places(course, simulation.shards, shape.rounds, shape.places, base)
-    divisors, louder = simulation.batch_sizes(places.client), np.ones(places.client.shape)
-    if arrived is not None:
-        divisors[places.present] = np.concatenate([each.divisors for each in arrived])
-        louder[places.present] = np.concatenate([each.louder for each in arrived])
-    played = len(course.turns)
-    bounds = sensitivities(simulation.algorithm, places.round[:played], divisors[:played])
-    scale = np.zeros(places.client.shape, shape.kind)
-    scale[:played] = simulation.plan.noise_scale(places.client[:played], bounds) * louder[:played]
-    turns = places._replace(
-        inverse_steps=_inverse_steps(parts, places.round).astype(shape.kind),
-        divisor=divisors.astype(shape.kind),
-        scale=scale * places.present,
-    )
-    if shape.away and arrived is not None:
-        turns = _members(turns, arrived, simulation, shape)
-    if drawn is not None:
-        turns = _handed_in(turns, course, shape, simulation.shards, drawn, arrived)
-    return RunInputs(np.int64(simulation.seed % 2**63), np.array(parts.numbers, shape.kind), np.int64(test), turns)
-
-
-def _inverse_steps(parts: Parts, rounds: np.ndarray) -> np.ndarray:
-    """(rounds, schedules)."""
-    none = np.zeros((len(rounds), 1))
-    found = [by_round(lambda round, _, own=one: own.inverse_step(round), rounds, none) for one in parts.schedules]
-    return np.hstack([none[:, :0], *found])
-
-
-@lru_cache(maxsize=128)  # runs that share a seed and a deal share all of it
-def _places(course: Course, shards: Shards, rounds: int, places: int, base: int) -> RoundArrays:
-    """Who is where in all rounds; what depends on the method is left open."""
-    turns, size = course.turns, (rounds, places)
-    numbers = np.arange(1, rounds + 1)
-    numbers[: len(turns)] = [turn.round for turn in turns]
-    present = np.zeros(size, bool)
-    present[: len(turns)] = np.arange(places) < course.participants[:, None]
-    client = np.zeros(size, np.int32)
-    client[present] = np.concatenate([turn.chosen for turn in turns])
-    return RoundArrays(
-        round=numbers,
-        inverse_steps=None,
-        free=np.array([turn.free for turn in turns] + [False] * (rounds - len(turns))),
-        client=client,
-        row=np.where(present, client, shards.clients).astype(np.int32),
-        begin=(base + shards.offsets[client]).astype(np.int32),
-        size=shards.sizes[client].astype(np.int32),
-        divisor=None,
-        scale=None,
-        present=present,
-    )
-
-
-def _members(turns: RoundArrays, arrived: list[Arrived], simulation: Simulation, shape: ProgramKey) -> RoundArrays:
-    """Who of each cohort came, and how many records each has, in the order of their rows."""
-    assert simulation.members is not None
-    records = simulation.members.records
-    came = np.zeros((shape.rounds, shape.places, shape.away), bool)
-    held = np.zeros(came.shape, np.int32)
-    for number, each in enumerate(arrived):
-        for place, cohort in enumerate(each.chosen.tolist()):
-            held[number, place, : len(records[cohort])] = records[cohort]
-            came[number, place, : len(records[cohort])] = each.came[place]
-    return turns._replace(came=came, held=held)
-
-
-def _handed_in(
-    turns: RoundArrays,
-    course: Course,
-    shape: ProgramKey,
-    shards: Shards,
-    drawn: GivenDraws,
-    arrived: list[Arrived] | None,
-) -> RoundArrays:
-    records = np.full((shape.rounds, shape.places, shape.steps, shape.batch), NOBODY, np.int32)
-    shares = None if shards.units is None else np.zeros(records.shape, shape.kind)
-    noise = np.zeros((shape.rounds, shape.places, *shape.noise), shape.kind)
-    for number, turn in enumerate(course.turns):
-        if not len(turn.chosen):  # nobody's part has arrived
-            continue
-        given = drawn(turn.round, turn.chosen)
-        found = given.records if arrived is None else arrived[number].of(given.records)
-        if shards.units is not None and shares is not None:
-            rows = shards.units.spread(turn.chosen, found)
-            shares[number, : len(rows), :, : rows.shape[-1]] = np.where(rows == NOBODY, 0.0, shards.units.shares[rows])
-            found = np.where(rows == NOBODY, NOBODY, rows - shards.offsets[turn.chosen][:, None, None])
-        records[number, : len(turn.chosen), :, : found.shape[-1]] = found
-        noise[number, : len(turn.chosen)] = given.noise
-    return turns._replace(records=records, noise=noise, shares=shares)

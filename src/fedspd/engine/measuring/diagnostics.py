@@ -67,8 +67,8 @@ def accuracies(loss: Loss, test: Table | None, models: np.ndarray, each: Paralle
 
 
 def shares(counts: np.ndarray, models: np.ndarray, records: int) -> np.ndarray:
-    """Accuracies from counts."""
-    return np.where(np.isfinite(models).all(axis=(1, 2)), counts / records, np.nan)
+    """Accuracies from counts, of a stack of models or of several."""
+    return np.where(np.isfinite(models).all(axis=(-2, -1)), counts / records, np.nan)
 
 
 def losses(loss: Loss, test: Table, weights: np.ndarray) -> np.ndarray:

@@ -59,7 +59,7 @@ def outcome_of(
         accuracy = accuracies(objective.loss, simulation.test, models, each)
     history = History(
         course.columns
-        | {name: np.append(course.columns[name][:-1], value) for name, value in at_last.items()}
+        | {name: _ending(course.columns[name], value) for name, value in at_last.items()}
         | {
             "participants": _participants(simulation, course),
             "weights_norm": np.linalg.norm(models, axis=(1, 2)),
@@ -75,6 +75,13 @@ def outcome_of(
         }
     )
     return Outcome(models, history, lagrangian, spending.participations)
+
+
+def _ending(column: np.ndarray, value: float) -> np.ndarray:
+    """A column with another last value."""
+    ended = column.astype(float)
+    ended[-1] = value
+    return ended
 
 
 def _participants(simulation: Simulation, course: Course) -> np.ndarray:
