@@ -18,10 +18,18 @@ HEAD = """# Dependencies
 What `pip install` brings with it: for the library alone, and what each extra adds. Licenses are those that the packages
 declare in their metadata, at the versions of `constraints.txt`; their own files have the last word.
 `python scripts/write_dependencies.py` writes this page from what is installed, on Linux, and
-`tests/security/test_dependencies.py` holds the two against each other. Whether vulnerabilities of these versions are
-known is not checked by a test: no advisory database is at hand without a network, and `pip-audit`, tried on this list
-without one, could audit none of these packages. With a network, `pip install pip-audit` and then
-`pip-audit --requirement constraints.txt` asks for them.
+`tests/security/test_dependencies.py` holds the two against each other.
+
+Whether vulnerabilities of these versions are known is not asked by a test, which has no network. With one,
+`python scripts/ask_advisories.py INDEX` asks a package index that passes on the advisories of the Python Packaging
+Authority, at the address under which it answers in JSON. On 19 November 2026 the index at hand answered for the newest
+version of a package alone. None of these had a known vulnerability: 26 of the 34 packages of the library, 33 of 44 of
+`flower`, 2 of 4 of `jax`, 2 of 3 of `onnx`, 34 of 36 for development. About the others, held back by Python 3.11, by
+Flower or by `dp-accounting`, or released anew since, there was no answer: attrs, click, contourpy, deprecated, fastapi,
+flwr, grpcio-health-checking, iterators, jax, jaxlib, numpy, packaging, protobuf, pycryptodome, rich, scipy, sqlalchemy,
+starlette, typer, uv, uvicorn; ruff, selenium. `pip-audit` asks for each version at its own address, which that index
+does not have, or asks other databases, which could not be reached. With a whole network, `pip install pip-audit` and
+then `pip-audit --requirement constraints.txt` asks about all of them.
 """
 
 
