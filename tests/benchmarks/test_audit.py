@@ -1,13 +1,16 @@
 """The tables of audits leave out no proved method, claim what they say, and are written into their places."""
 
+import re
 from dataclasses import fields
 from itertools import product
 
 import numpy as np
 import pytest
 
-from benchmarks.audit import PARTICIPATIONS, PUBLISHED, RATIOS, hidden_state, told, written
+from benchmarks.audit import PAGE, PARTICIPATIONS, PUBLISHED, RATIOS, hidden_state, tables_of, told, written
 from benchmarks.audit_claims import TRUSTS, UNITS, Kind, claims, variants
+from benchmarks.audit_games import timed
+from benchmarks.audit_limits import both_families, minimizers, without_jacobian
 from benchmarks.audit_peers import PEERS, SCRIPTS, line, statement_of
 from benchmarks.audit_records import rebuilt_table
 from fedspd.algorithms import METHODS
@@ -90,6 +93,26 @@ def test_a_claim_that_is_exceeded_ends_the_program() -> None:
 def test_a_table_takes_the_place_of_the_last_one() -> None:
     page = "a\n<!-- x -->\nold\n<!-- end -->\nb\n<!-- y -->\nkept\n<!-- end -->\n"
     assert written(page, "x", ["| new |"]) == page.replace("old\n", "\n| new |\n\n")
+
+
+def test_every_table_has_its_place_in_the_page() -> None:
+    page = PAGE.read_text("utf-8")
+    assert sorted(re.findall(r"<!-- (\w+) -->", page.replace("<!-- end -->", ""))) == sorted(tables_of(1.0))
+
+
+def test_claims_that_pay_for_a_jacobian_are_less_without_it_and_prove_less_with_it_kept() -> None:
+    assert {"one-shot", "dp-radmm"} <= set(minimizers())
+    assert "ddp-admm-pvp" not in minimizers(), "it has nothing to pay for"
+    for contest in minimizers().values():
+        assert 0.5 * contest.claim.epsilon < without_jacobian(contest.claim) < 0.95 * contest.claim.epsilon
+    shrinking, kept = both_families(minimizers()["one-shot"], minutes=1.0, share=1.0)
+    assert kept.epsilon < shrinking.epsilon
+    assert kept.direct == shrinking.direct, "of one game"
+
+
+def test_parts_of_a_timed_game_have_draws_of_their_own() -> None:
+    game = timed(minimizers()["one-shot"], 33)
+    assert [len(np.unique(scores)) for scores in game.scores] == [33, 33]
 
 
 def test_records_are_read_off_uploads_without_noise_and_only_then() -> None:
