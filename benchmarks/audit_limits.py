@@ -78,7 +78,7 @@ def runs_table(minutes: float, share: float) -> Iterator[str]:
 
 def speed_table(pairs: int) -> Iterator[str]:
     """The paper's own setting, played on all cores against the clock."""
-    yield "| pairs of runs | cores | seconds | of processors | pairs a minute | claimed ε | proved to leak |"
+    yield "| pairs of runs | cores | seconds | processor seconds | pairs a minute | claimed ε | proved to leak |"
     yield "|---|---|---|---|---|---|---|"
     (contest,) = contests_of(configuration.load("published", {"run.seed": 0}))
     game = timed(contest, pairs)
