@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.audit import PAGE, PARTICIPATIONS, PUBLISHED, RATIOS, hidden_state, tables_of, told, written
+from benchmarks.audit_bounds import ours
 from benchmarks.audit_claims import TRUSTS, UNITS, Kind, claims, variants
 from benchmarks.audit_games import timed
 from benchmarks.audit_limits import both_families, minimizers, without_jacobian
@@ -133,6 +134,14 @@ def test_a_declared_epsilon_of_gaussian_noise_is_held_against_its_whole_profile(
     assert statement is not None
     assert statement.claim.epsilon == pytest.approx(2.0, rel=1e-3)
     assert statement.claim.history
+
+
+def test_bounds_are_compared_in_the_order_in_which_the_other_program_has_them() -> None:
+    """Of its script: three of scores, then for every run one of any profile and one of Gaussian DP."""
+    scores = np.random.default_rng(0).standard_normal((2, 2000)) + np.array([[0.0], [2.0]])
+    names = list(ours((scores[0], scores[1]), [(4000, 800, 458), (4000, 800, 626)]))
+    assert [name.startswith("many runs") for name in names] == [True] * 3 + [False] * 4
+    assert [name.endswith("Gaussian DP") for name in names] == [False, False, True, False, True, False, True]
 
 
 def test_every_library_is_pinned_or_comes_with_this_project() -> None:
