@@ -1,6 +1,7 @@
 """The exact sub-problem: its gradient vanishes from any start, and what it finds is what others find."""
 
 from dataclasses import dataclass
+from importlib import import_module
 from math import inf
 from typing import Any
 
@@ -32,6 +33,7 @@ from fedspd.problem import (
     check_exact,
     minimize,
 )
+from fedspd.problem.fast import library
 
 LOSSES: dict[str, Any] = {"softmax": Softmax(2), "least-squares": LeastSquares(), "squared-hinge": SquaredHinge()}
 LOSSES |= {"huber": Huber(0.4), "poisson": Poisson(1.0, 0.3)}
@@ -144,6 +146,31 @@ def test_clients_find_alone_what_they_find_together(loss: Loss, clip_norm: float
         alone = together.solved(**{name: getattr(together, name)[client : client + 1] for name in STACKS})
         np.testing.assert_allclose(alone.weights[0], found.weights[client], rtol=0, atol=1e-10)
         assert alone.clipped[0] == found.clipped[client]
+
+
+@pytest.mark.skipif(library() is None, reason="no kernels were compiled")
+def test_a_client_finds_the_same_bits_whether_or_not_newtons_method_arrives_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else another client's minimizer would depend on a record, and nothing is charged there."""
+    rng, records = np.random.default_rng(5), 60
+    features = rng.standard_normal((2, records, 4))
+    features /= np.linalg.norm(features, axis=-1, keepdims=True)
+    features[1] *= 0.5
+    labels, zero = rng.integers(0, 2, (2, records)), np.zeros((2, 4, 2))
+
+    def found(*who: int) -> np.ndarray:
+        chosen, objective = list(who), Objective(Softmax(2), Unregularized(), 5.0)
+        pulls = np.array([0.0, 0.1])[chosen][:, None, None] * np.array([[[1.0, -1.0]] * 4])
+        given = objective, zero, 0.001, pulls, features[chosen], labels[chosen], np.full(2, float(records))
+        return np.asarray(minimize(*given, 5.0 / records).weights)
+
+    both = found(0, 1)
+    monkeypatch.setattr(import_module("fedspd.problem.minimize"), "NEWTON_STEPS", 4)
+    alone, beside = found(0, 0), found(0, 1)
+    assert np.array_equal(alone[0], both[0]), "it arrives in four steps"
+    assert not np.array_equal(beside[1], both[1]), "and this one does not"
+    np.testing.assert_array_equal(beside[0], alone[0])
 
 
 def test_some_of_these_problems_clip_and_some_do_not() -> None:

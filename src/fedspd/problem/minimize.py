@@ -134,14 +134,18 @@ def _minimize(
 
 
 def _arrived(margins: Margins, start: Array) -> Any:
-    """The contrasts; by the kernel, if there is one and it leads all of them there."""
+    """The contrasts; by the kernel, if there is one, of those that it leads there."""
     found = fast.newton(
         margins.loss, margins.clip_norm, margins.features, margins.labels, margins.lengths, margins.share,
         margins.curvature, margins.pull, margins.goal, start, ROUNDING, FLAT, NEWTON_STEPS, LENGTHS,
     )  # fmt: skip
-    if found is not None and found[1].all():
-        return found[0]
-    return _descended(margins, _newton(margins, start))
+    if found is None:
+        return _descended(margins, _newton(margins, start))
+    contrasts, arrived = found
+    if arrived.all():
+        return contrasts
+    # client by client: which way one takes must not depend on another's records
+    return array_namespace(start).where(arrived[:, None], contrasts, _descended(margins, _newton(margins, start)))
 
 
 def _newton(margins: Margins, start: Array) -> Point:
