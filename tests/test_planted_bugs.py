@@ -37,8 +37,9 @@ from fedspd.privacy import WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling, pla
 from fedspd.privacy.accounting import FixedSize, Gaussian, spent
 from fedspd.privacy.accounting.events import step_chances
 from fedspd.privacy.accounting.groups import at_one_client, at_several_clients
+from fedspd.privacy.fifty_digits import gaussian_group
 from fedspd.privacy.mechanism import gaussian
-from fedspd.privacy.second_accountant import gaussian_group, second_epsilon
+from fedspd.privacy.second_accountant import second_epsilon
 from fedspd.problem import Objective, Softmax, SquaredHinge, Unregularized
 from fedspd.typing import Query, Release
 from tests.algorithms.test_exactness import balanced

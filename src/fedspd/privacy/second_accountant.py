@@ -1,7 +1,7 @@
 r"""A second accountant, for checking what the first one said: other formulas, other arithmetic, another composition.
 
-Histories of Gaussian releases of all records are exact in closed form, here in decimal arithmetic of fifty digits with
-series of its own for the normal law. All others are put on a grid by connecting the dots of their privacy profile
+Histories of Gaussian releases of all records are exact in closed form, in decimal arithmetic (`fifty_digits`). All
+others are put on a grid by connecting the dots of their privacy profile
 (Doroshenko et al. 2022) and composed by dp-accounting. Profiles are written down once more from docs/accounting.md; of
 the first accountant's code only the events are used. Both accountants give upper bounds of the same composition, so two
 numbers that differ by more than `SLACK` contradict each other.
@@ -9,7 +9,6 @@ numbers that differ by more than `SLACK` contradict each other.
 
 import math
 from collections.abc import Callable, Mapping
-from decimal import MAX_EMAX, MIN_EMIN, Decimal, localcontext
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -17,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspd.privacy.accounting.events import Event, FixedSize, Gaussian, Laplace, Poisson, SharedGaussian
+from fedspd.privacy.fifty_digits import gaussian_epsilon
 
 Floats = NDArray[np.floating[Any]]
 Profile = Callable[[Floats], Floats]
 EXACT_SLACK, SLACK, SPHERICAL_SLACK = 1e-9, 1e-3, 1e-2
 """How far two numbers may be apart, relative to the larger of them: in closed form, on grids, and for noise
 of known dimension, whose law is integrated here without rounding it up."""
-_DIGITS = 50
 _TAIL = 1e-15
 
 
@@ -53,7 +52,7 @@ def _second(history: frozenset[tuple[Event, int]], delta: float) -> SecondOpinio
         return SecondOpinion(0.0, EXACT_SLACK)
     multipliers = [(_plain(event), count) for event, count in history]
     if all(multiplier is not None for multiplier, _ in multipliers):
-        return SecondOpinion(_gaussian_epsilon([(z, n) for z, n in multipliers if z is not None], delta), EXACT_SLACK)
+        return SecondOpinion(gaussian_epsilon([(z, n) for z, n in multipliers if z is not None], delta), EXACT_SLACK)
     spherical = any(isinstance(event, Laplace) and event.dimension is not None for event, _ in history)
     pure = math.fsum(n * event.epsilon if isinstance(event, Laplace) else math.inf for event, n in history)
     found = max(_composed(history, delta, order) for order in ("removal", "addition"))
@@ -65,19 +64,6 @@ def is_gaussian(event: Event) -> bool:
     return _plain(event) is not None
 
 
-@lru_cache(maxsize=1024)
-def gaussian_group(epsilon: float, delta: float, factor: float) -> float:
-    """The epsilon of distances `factor` times as long as those of a Gaussian release with (epsilon, delta)."""
-    with _decimals():
-        distance = _bisected(lambda mu: _gaussian_delta(mu, Decimal(epsilon)) - Decimal(delta), rising=True)
-        return float(_epsilon_at(distance * Decimal(factor), Decimal(delta)))
-
-
-def _decimals() -> Any:
-    """Arithmetic of many digits, in which e^epsilon of a large group does not overflow."""
-    return localcontext(prec=_DIGITS, Emax=MAX_EMAX, Emin=MIN_EMIN)
-
-
 def _plain(event: Event) -> float | None:
     """The multiplier of an event that is one Gaussian release of all records."""
     if isinstance(event, Gaussian | SharedGaussian):
@@ -86,70 +72,6 @@ def _plain(event: Event) -> float | None:
         return None
     everyone = event.rate == 1.0 if isinstance(event, Poisson) else event.drawn == event.records
     return event.noise_multiplier if everyone else None
-
-
-def _gaussian_epsilon(multipliers: list[tuple[float, int]], delta: float) -> float:
-    with _decimals():
-        square = sum((Decimal(n) / Decimal(z) ** 2 for z, n in multipliers), Decimal(0))
-        return float(_epsilon_at(square.sqrt(), Decimal(delta)))
-
-
-def _epsilon_at(distance: Decimal, delta: Decimal) -> Decimal:
-    if _gaussian_delta(distance, Decimal(0)) <= delta:
-        return Decimal(0)
-    return _bisected(lambda epsilon: _gaussian_delta(distance, epsilon) - delta, rising=False)
-
-
-def _bisected(function: Callable[[Decimal], Decimal], rising: bool) -> Decimal:
-    """Where a monotone function of positive numbers is zero."""
-    low, high = Decimal(0), Decimal(1)
-    while (function(high) < 0) == rising:
-        low, high = high, 2 * high
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if (function(middle) < 0) == rising else (low, middle)
-    return high
-
-
-def _gaussian_delta(distance: Decimal, epsilon: Decimal) -> Decimal:
-    """Balle & Wang 2018, theorem 8."""
-    if not distance:
-        return Decimal(0)
-    return _above(epsilon / distance - distance / 2) - epsilon.exp() * _above(epsilon / distance + distance / 2)
-
-
-def _above(point: Decimal) -> Decimal:
-    """The chance that a standard normal number is above a point."""
-    if point < 0:
-        return 1 - _above(-point)
-    density = (-point * point / 2).exp() / (2 * _pi()).sqrt()
-    if point > 8:  # Laplace's continued fraction
-        fraction = point
-        for term in range(200, 0, -1):
-            fraction = point + Decimal(term) / fraction
-        return density / fraction
-    term, total, place = point, point, 1
-    while abs(term) > Decimal(10) ** (-_DIGITS - 10):
-        place += 2
-        term *= point * point / place
-        total += term
-    return Decimal(1) / 2 - density * total
-
-
-@lru_cache(maxsize=1)
-def _pi() -> Decimal:
-    """Machin's formula."""
-
-    def arctan_of_inverse(number: int) -> Decimal:
-        power, total, sign, place = Decimal(1) / number, Decimal(0), 1, 1
-        while power > Decimal(10) ** (-_DIGITS - 10):
-            total += sign * power / place
-            power, sign, place = power / (number * number), -sign, place + 2
-        return total
-
-    with localcontext() as context:
-        context.prec = _DIGITS + 10
-        return 4 * (4 * arctan_of_inverse(5) - arctan_of_inverse(239))
 
 
 def _composed(history: frozenset[tuple[Event, int]], delta: float, order: str) -> float:

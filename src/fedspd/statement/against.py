@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import Event, from_dict, to_dict
+from fedspd.privacy.fifty_digits import gaussian_group
 from fedspd.privacy.ledger import Charged, Ledger
-from fedspd.privacy.second_accountant import EXACT_SLACK, SecondOpinion, gaussian_group, is_gaussian, second_epsilon
+from fedspd.privacy.second_accountant import EXACT_SLACK, SecondOpinion, is_gaussian, second_epsilon
 from fedspd.results import Statement
 from fedspd.statement.budget import choices, counted, counted_alone, names, runs_of
 from fedspd.statement.comparison import LATER, Comparison

@@ -8,7 +8,8 @@ import pytest
 from fedspd.privacy.accounting import FixedSize, Gaussian, Laplace, Poisson, SharedGaussian, spent
 from fedspd.privacy.accounting.events import KINDS, SharedFixedSize, SharedPoisson
 from fedspd.privacy.accounting.groups import at_one_client
-from fedspd.privacy.second_accountant import EXACT_SLACK, SecondOpinion, gaussian_group, second_epsilon
+from fedspd.privacy.fifty_digits import gaussian_group
+from fedspd.privacy.second_accountant import EXACT_SLACK, SecondOpinion, second_epsilon
 
 HISTORIES: dict[str, Any] = {
     "gaussian": {Gaussian(7.8649): 4, Gaussian(12.0): 1},
