@@ -49,6 +49,17 @@ def draw_of_members(rng: draws.Source, records: np.ndarray, batches: np.ndarray,
     return together[together != draws.NOBODY]
 
 
+def side_by_side(blocks: list[np.ndarray]) -> np.ndarray:
+    """(clients, local steps, longest batch): the records of several blocks of clients, filled up with `NOBODY`."""
+    width = max(block.shape[2] for block in blocks)
+
+    def filled(block: np.ndarray) -> np.ndarray:
+        missing = width - block.shape[2]
+        return np.pad(block, [(0, 0), (0, 0), (0, missing)], constant_values=draws.NOBODY) if missing else block
+
+    return blocks[0] if len(blocks) == 1 else np.concatenate([filled(block) for block in blocks])
+
+
 def stacked(found: list[np.ndarray]) -> np.ndarray:
     """(cohorts, 1, longest batch): the records of each, filled up with `NOBODY`."""
     together = np.full((len(found), 1, max(1, *map(len, found))), draws.NOBODY)
