@@ -11,6 +11,14 @@
 #define CLONES
 #endif
 
+#if defined(__GNUC__)
+#define ASK_FOR(place) __builtin_prefetch(place)
+#else
+#define ASK_FOR(place) ((void)(place))
+#endif
+#define AHEAD 4 /* records: asked for later they would come too late */
+#define FEW 16 /* records: their rows stay in a cache, their numbers on the stack */
+
 #define REAL double
 #define WHOLE long long
 #define MANTISSA 52
