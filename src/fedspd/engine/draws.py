@@ -97,12 +97,14 @@ def records_without_replacement(rng: Source, sizes: np.ndarray, count: int) -> n
     while True:
         # a plain sort of record numbers with their places in the lowest bits brings repeats together
         keys = np.sort(drawn[waiting].astype(narrow) << bits | places, axis=1)
-        rows, columns = np.nonzero(keys[:, 1:] >> bits == keys[:, :-1] >> bits)
-        if not len(rows):
+        found = keys >> bits
+        repeats = np.flatnonzero(found[:, 1:] == found[:, :-1])  # much faster than by rows and columns
+        if not len(repeats):
             return drawn
+        rows, columns = np.divmod(repeats, count - 1)
         again = waiting[rows]
         drawn[again, keys[rows, columns + 1] & ((1 << bits) - 1)] = rng.integers(0, sizes[again])
-        waiting = waiting[np.unique(rows)]
+        waiting = waiting[rows[np.diff(rows, prepend=-1) > 0]]
 
 
 def _shuffled(rng: Source, sizes: np.ndarray, count: int) -> np.ndarray:
