@@ -9,18 +9,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedspd.algorithms.methods.fedspd import FedSPD
 from fedspd.data import Table, assign
 from fedspd.engine import Simulation, draws, simulate
 from fedspd.engine.draws import BLOCK
-from fedspd.engine.numpy_engine import draw_round
+from fedspd.engine.numpy_engine import LEAST, PART, PARTS, draw_round, drawn_parts
 from fedspd.engine.parallel import ParallelMap
 from fedspd.privacy import POISSON, WHOLE_SHARD, WITHOUT_REPLACEMENT, plan_as_published
 from fedspd.problem import L1, Objective, Softmax, fast
 from tests.soak.checks import plain_models
 
 CLIENTS, MANY, COLUMNS, STEPS, BATCH = 1300, 1200, 4, 2, 3
+ENGINE = import_module("fedspd.engine.numpy_engine")
 SAMPLINGS = pytest.mark.parametrize("sampling", [WITHOUT_REPLACEMENT, POISSON, WHOLE_SHARD])
 
 
@@ -48,7 +51,7 @@ def on_threads(run: Simulation, threads: int, monkeypatch: pytest.MonkeyPatch) -
         with ThreadPoolExecutor(threads) as pool:
             yield pool.map
 
-    monkeypatch.setattr(import_module("fedspd.engine.numpy_engine"), "cores", cores)
+    monkeypatch.setattr(ENGINE, "cores", cores)
     outcome = simulate(run)
     trace = outcome.lagrangian
     return {"models": outcome.models, "weights": trace.weights, "dual": trace.dual, **outcome.history.columns}
@@ -120,3 +123,26 @@ def test_a_block_draws_the_same_whoever_comes_before_it() -> None:
     one, two = draw_round(run, 1, chosen), draw_round(run, 1, other)
     np.testing.assert_array_equal(one.records[BLOCK:], two.records[BLOCK:])
     np.testing.assert_array_equal(one.noise, two.noise)
+
+
+@pytest.mark.parametrize("kernels", [True, False], ids=["kernels", "text"])
+def test_a_round_of_many_is_the_same_to_the_bit_in_larger_and_smaller_parts(
+    kernels: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not kernels:
+        monkeypatch.setattr(fast, "library", lambda: None)
+    usual = simulate(many())
+    for size in (50, BLOCK):
+        monkeypatch.setattr(ENGINE, "LEAST", size)
+        found = simulate(many())
+        np.testing.assert_array_equal(found.models, usual.models)
+        np.testing.assert_array_equal(found.lagrangian.dual, usual.lagrangian.dual)
+
+
+@given(st.integers(1, 100_000))
+def test_parts_hold_everyone_once_and_are_many_enough_for_many_cores(participants: int) -> None:
+    numbers = np.arange(participants)
+    parts = [numbers[part] for part in drawn_parts(participants)]
+    np.testing.assert_array_equal(np.concatenate(parts), numbers)
+    assert max(map(len, parts)) <= PART
+    assert len(parts) == 1 if participants <= PART else len(parts) >= min(PARTS, participants // LEAST)

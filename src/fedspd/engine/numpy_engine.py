@@ -24,7 +24,9 @@ from fedspd.engine.spending import Gate, Spending
 from fedspd.typing import Argmin, Query, Release
 
 NAME = "NumPy"
-PART = 512  # participants that one thread plays at a time
+PART = 512  # participants that one thread plays at a time, at most; so few play on one thread
+LEAST = 128  # in each of several parts: one costs 0.1 ms beside its work
+PARTS = 32  # of a round of very many: two for each of sixteen cores
 LARGE = 1 << 17  # numbers of whole shards side by side that are worth a part of their own: 1 MiB
 ALIKE = 0.7  # whole shards played together are at least this much of the longest one
 
@@ -185,12 +187,18 @@ def _exchange(standing: Standing, own: np.ndarray, played: Played) -> Exchanged:
 
 
 def _parts(simulation: Simulation, chosen: np.ndarray) -> list[Any]:
-    """Which participants are played together, by sizes alone: threads that come sooner take more parts."""
+    """Which participants are played together; it does not depend on how many threads there are."""
     if simulation.batch_size is None:
         return whole_parts(chosen, simulation.shards.rows[chosen], simulation.matrix[0])
-    if len(chosen) <= PART:
+    return drawn_parts(len(chosen))
+
+
+def drawn_parts(participants: int) -> list[slice]:
+    """Parts of participants that draw batches: as many as keep all cores busy until the end."""
+    if participants <= PART:
         return [slice(None)]
-    return [slice(begin, begin + PART) for begin in range(0, len(chosen), PART)]
+    size = min(PART, max(LEAST, -(-participants // PARTS)))
+    return [slice(begin, begin + size) for begin in range(0, participants, size)]
 
 
 def whole_parts(chosen: np.ndarray, sizes: np.ndarray, columns: int) -> list[np.ndarray]:

@@ -134,7 +134,7 @@ def _where(rows: Any) -> tuple[Any, Any]:
     if not isinstance(rows, Picked):
         return rows, None
     numbers = np.ascontiguousarray(rows.numbers, np.int64)
-    inside = numbers.size and numbers.min() >= 0 and numbers.max() < len(rows.table)
+    inside = numbers.size and numbers.view(np.uint64).max() < len(rows.table)  # where what is negative is largest
     return (rows.table, numbers) if inside else (rows.copied, None)  # which refuses what is outside
 
 
