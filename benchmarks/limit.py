@@ -315,18 +315,21 @@ def compiled(simulation: Simulation) -> Callable[[], Any]:
     return lambda: jax.block_until_ready(program(*inputs))
 
 
+def watched(name: str, function: Callable[..., Any], spent: dict[str, float]) -> Callable[..., Any]:
+    """The same, whose processor seconds are added up."""
+
+    def call(*given: Any) -> Any:
+        begin = time.process_time()
+        result = function(*given)
+        spent[name] = spent.get(name, 0.0) + time.process_time() - begin
+        return result
+
+    return call
+
+
 def numpy_profile(simulation: Simulation) -> Iterator[tuple[str, float]]:
     """Milliseconds of a processor per round of its parts, on one thread; the last line is all of it."""
     spent: dict[str, float] = {}
-
-    def watched(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*given: Any) -> Any:
-            begin = time.process_time()
-            result = function(*given)
-            spent[name] = spent.get(name, 0.0) + time.process_time() - begin
-            return result
-
-        return call
 
     @contextmanager
     def one_thread() -> Iterator[Any]:
@@ -339,7 +342,7 @@ def numpy_profile(simulation: Simulation) -> Iterator[tuple[str, float]]:
     with ExitStack() as patches:
         patches.enter_context(patch.object(engine, "cores", one_thread))
         for place, name in places:
-            patches.enter_context(patch.object(place, name, watched(name, getattr(place, name))))
+            patches.enter_context(patch.object(place, name, watched(name, getattr(place, name), spent)))
         runs = []
         for _ in range(3):
             spent.clear()

@@ -135,17 +135,10 @@ def _follow(simulation: Simulation, clients: Any, each: ParallelMap) -> Lagrangi
 
 
 def _play(
-    simulation: Simulation,
-    turn: RoundPlan,
-    arrived: Arrived,
-    told: Any,
-    standing: Standing,
-    drawn: Draws,
-    scale: Any,
+    simulation: Simulation, turn: RoundPlan, arrived: Arrived, told: Any, standing: Standing, drawn: Draws, scale: Any,
     each: ParallelMap,
-) -> Exchanged:
-    """One round of the participants, who leave their states and replies in the tables: many of them, or ones of unequal
-    size, in parts over the cores."""
+) -> Exchanged:  # fmt: skip
+    """One round of the participants, who leave states and replies in the tables: many, or unequal ones, in parts."""
     kind, chosen, algorithm = simulation.shards.features.dtype, arrived.chosen, simulation.algorithm
     if turn.free:
         free = play_free(algorithm, told, gather(standing.clients, chosen))
