@@ -44,13 +44,12 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.speed import many_clients
 from fedspd.algorithms.methods.fedspd_published import FedSPDPublished
-from fedspd.engine import Simulation, simulate
+from fedspd.engine import Simulation, draws, simulate
 from fedspd.engine.jax_engine.session import installed, session
-from fedspd.engine.numpy_engine import PART, draw_round
+from fedspd.engine.numpy_engine import draw_round, drawn_parts
 from fedspd.engine.participation import plan_course
 from fedspd.engine.round import Played
 from fedspd.engine.spending import Spending
-from fedspd.problem import Objective
 from fedspd.typing import Batches
 
 SIZES = (20, 100, 1000, 10_000)
@@ -179,7 +178,7 @@ def best(function: Callable[[], Any], repeats: int = REPEATS) -> float:
 
 def numpy_threads(participants: int) -> int:
     """On how many threads the NumPy engine plays a round."""
-    return min(os.cpu_count() or 1, -(-participants // PART))
+    return min(os.cpu_count() or 1, len(drawn_parts(participants)))
 
 
 def random_rows(simulation: Simulation, least: int) -> Iterator[np.ndarray]:
@@ -316,49 +315,52 @@ def compiled(simulation: Simulation) -> Callable[[], Any]:
     return lambda: jax.block_until_ready(program(*inputs))
 
 
+def watched(name: str, function: Callable[..., Any], spent: dict[str, float]) -> Callable[..., Any]:
+    """The same, whose processor seconds are added up."""
+
+    def call(*given: Any) -> Any:
+        begin = time.process_time()
+        result = function(*given)
+        spent[name] = spent.get(name, 0.0) + time.process_time() - begin
+        return result
+
+    return call
+
+
 def numpy_profile(simulation: Simulation) -> Iterator[tuple[str, float]]:
-    """Milliseconds per round of its parts, on one thread; the last line is all of it."""
+    """Milliseconds of a processor per round of its parts, on one thread; the last line is all of it."""
     spent: dict[str, float] = {}
-
-    def watched(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*given: Any) -> Any:
-            begin = time.perf_counter()
-            result = function(*given)
-            spent[name] = spent.get(name, 0.0) + time.perf_counter() - begin
-            return result
-
-        return call
 
     @contextmanager
     def one_thread() -> Iterator[Any]:
         with threadpool_limits(1, "blas"):
             yield map
 
-    engine = sys.modules["fedspd.engine.numpy_engine"]
-    names = ("_records", "draw", "gathered", "play", "joined", "scatter")
-    places = [(engine, name) for name in names] + [(Objective, "gradient"), (engine, "gather")]
+    engine, method = (sys.modules[name] for name in (draw_round.__module__, FedSPDPublished.__module__))
+    places = [(engine, name) for name in ("_records", "gather_batches", "play", "gather", "scatter")]
+    places += [(draws, "unit_noise"), (method, "proximal_steps"), (FedSPDPublished, "merge")]
     with ExitStack() as patches:
         patches.enter_context(patch.object(engine, "cores", one_thread))
         for place, name in places:
-            patches.enter_context(patch.object(place, name, watched(name, getattr(place, name))))
+            patches.enter_context(patch.object(place, name, watched(name, getattr(place, name), spent)))
         runs = []
         for _ in range(3):
             spent.clear()
-            begin = time.perf_counter()
+            begin = time.process_time()
             ends: list[float] = []
-            simulate(simulation, on_round=lambda ends=ends: ends.append(time.perf_counter()))
+            simulate(simulation, on_round=lambda ends=ends: ends.append(time.process_time()))
             runs.append((ends[-1] - begin, dict(spent)))
     total, found = min(runs, key=lambda run: run[0])
     found = {name: 1e3 * seconds / simulation.rounds for name, seconds in found.items()}
-    whole = 1e3 * total / simulation.rounds
+    whole, steps = 1e3 * total / simulation.rounds, found.pop("proximal_steps")
     yield "draw which records", found["_records"]
-    yield "draw noise", found["draw"] - found["_records"]
-    yield "gather records", found["gathered"]
-    yield "gradients: two products, slopes, clipping", found["gradient"]
-    yield "steps on the weights, dual, noise", found["play"] - found["gradient"]
-    tables = sum(found.get(name, 0.0) for name in ("gather", "joined", "scatter"))
-    yield "states and replies from and to tables", tables
-    yield "participants, spending, merge, start", whole - found["draw"] - found["gathered"] - found["play"] - tables
+    yield "draw noise", found["unit_noise"]
+    yield "labels, and where records lie", found["gather_batches"]
+    yield "local steps, which read the records", steps
+    yield "dual and noise", found["play"] - steps
+    yield "states and replies from and to tables", found["gather"] + found["scatter"]
+    yield "merge", found["merge"]
+    yield "participants, spending, start", whole - sum(found.values())
     yield "all", whole
 
 
@@ -407,7 +409,8 @@ def profile(participants: int, engine: str, kind: Any) -> Iterator[str]:
     """Where a round's time goes, as text."""
     simulation = problem(participants, kind)
     assert simulation is not None
-    yield f"\nK {participants}, {engine}, {np.dtype(kind).name}: milliseconds per round"
+    clock = "milliseconds of a processor" if engine == "numpy" else "milliseconds"
+    yield f"\nK {participants}, {engine}, {np.dtype(kind).name}: {clock} per round"
     with session() if engine == "jax" else nullcontext():
         for name, spent in (jax_profile if engine == "jax" else numpy_profile)(simulation):
             yield f"  {name:44} {spent:9.3f}"

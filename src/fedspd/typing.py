@@ -2,6 +2,8 @@
 only."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, get_args
 
 import numpy as np
@@ -86,16 +88,34 @@ class PerClient(NamedTuple):
     rows: Array
 
 
+@dataclass(frozen=True, eq=False)
+class Picked:
+    """Rows of a table, by their numbers; copied side by side when somebody asks for them, as a kernel never does."""
+
+    table: np.ndarray  # (rows, columns)
+    numbers: np.ndarray
+
+    @cached_property
+    def copied(self) -> np.ndarray:
+        """(*numbers, columns)."""
+        return self.table.take(self.numbers, axis=0)  # faster than indexing
+
+
 class Batches(NamedTuple):
     """The records that stacked clients draw in one round, split into their local steps.
 
     Where batches differ in length they are filled up with rows of zeros, whose gradients are zero.
     """
 
-    features: Array  # (clients, local steps, batch size, columns)
+    rows: Array | Picked  # (clients, local steps, batch size, columns)
     labels: Array  # (clients, local steps, batch size)
     divisors: Array  # (clients,): what a batch's sum of gradients is divided by, the nominal batch size
     shares: Any = None  # (clients, local steps, batch size): 1 / rows of the row's person; None: every row is one
+
+    @property
+    def features(self) -> Array:
+        """(clients, local steps, batch size, columns)."""
+        return self.rows.copied if isinstance(self.rows, Picked) else self.rows
 
     def steps(self, some: slice) -> "Batches":
         """Those of some local steps."""

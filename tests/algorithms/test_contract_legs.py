@@ -134,7 +134,8 @@ def test_rows_of_zeros_that_fill_up_a_batch_change_nothing_but_the_clipped_share
 ) -> None:
     algorithm = METHODS[name](Setting(local_steps=2))
     inputs = Inputs.random(algorithm, seed)
-    features, labels, divisors, shares = inputs.batches
+    _, labels, divisors, shares = inputs.batches
+    features = inputs.batches.features
     twice = (np.concatenate([part, part], axis=2) for part in (labels, shares))
     filled = Batches(np.concatenate([features, np.zeros_like(features)], axis=2), next(twice), divisors, next(twice))
     short, long = legs(algorithm, inputs, round), legs(algorithm, inputs._replace(batches=filled), round)
@@ -148,7 +149,7 @@ def test_rows_of_zeros_that_fill_up_a_batch_change_nothing_but_the_clipped_share
 def test_a_batch_without_any_gradient_is_no_reason_for_numbers_that_are_none(name: str, round: int) -> None:
     algorithm = METHODS[name](Setting())
     inputs = Inputs.random(algorithm, 0)
-    blank = inputs.batches._replace(features=0 * np.asarray(inputs.batches.features))
+    blank = inputs.batches._replace(rows=0 * np.asarray(inputs.batches.features))
     assert all(np.isfinite(array).all() for array in arrays_of(legs(algorithm, inputs._replace(batches=blank), round)))
 
 

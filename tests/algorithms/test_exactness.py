@@ -150,7 +150,7 @@ def test_a_pull_is_shortened_by_public_numbers_and_only_where_rounding_would_sho
     objective = Objective(Softmax(2), SquaredL2(0.01), 0.5)
     pull = rng.standard_normal((2, 3, 2))
     batches = Batches(rng.standard_normal((2, 1, 50, 3)), np.zeros((2, 1, 50), int), np.full(2, 50.0))
-    empty = batches._replace(features=0 * batches.features)
+    empty = batches._replace(rows=0 * batches.features)
     np.testing.assert_array_equal(bounded_pull(objective, 1.0, 0.1, pull, batches), pull)
     short, other = (bounded_pull(objective, 1.0, 0.1, 1e20 * pull, one) for one in (batches, empty))
     np.testing.assert_array_equal(short, other)

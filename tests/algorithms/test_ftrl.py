@@ -142,7 +142,7 @@ def test_a_client_that_stayed_away_goes_on_with_the_block_whose_turn_it_is() -> 
     rows = np.zeros((6, COLUMNS))
     rows[4] = np.eye(COLUMNS)[0]  # in block 1
     batches = Shard(rows, np.zeros(6, int)).batches(np.arange(6)[None])
-    both = type(batches)(*(np.repeat(part, 2, axis=0) for part in batches[:3]))
+    both = type(batches)(*(np.repeat(part, 2, axis=0) for part in (batches.features, *batches[1:3])))
     found = np.asarray(algorithm.query(told, clients, both)[0].value)
     assert found[0].any()
     assert not found[1].any()

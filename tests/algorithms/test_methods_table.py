@@ -90,7 +90,7 @@ def test_un_noised_state_is_named_exactly_where_the_code_declares_it(name: str) 
         client, _ = algorithm.stir(client, np.zeros((clients, *draws_shape(algorithm, zeros.shape[1:]))))
     shard = Shard(np.eye(columns)[np.arange(4 * steps) % columns], np.arange(4 * steps) % 2)
     alike = shard.batches(np.arange(4 * steps).reshape(steps, 4))
-    batches = Batches(*(np.repeat(part, clients, axis=0) for part in alike[:3]))
+    batches = Batches(*(np.repeat(part, clients, axis=0) for part in (alike.features, *alike[1:3])))
     _, kept = algorithm.query(algorithm.broadcast(server, 1), client, batches)
     assert bool(METHODS[name].card.private_state) == (hides_state(client) or hides_state(kept))
 

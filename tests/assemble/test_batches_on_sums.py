@@ -118,7 +118,7 @@ def test_a_record_moves_a_sum_of_batches_by_as_much_as_is_charged_and_no_more(sa
         labels, features = np.array(batches.labels), np.array(batches.features)
         labels[0, 0, 0] = label
         features[0, 0, 0] *= there
-        found, _ = algorithm.query(told, state, batches._replace(labels=labels, features=features))
+        found, _ = algorithm.query(told, state, batches._replace(labels=labels, rows=features))
         assert isinstance(found, Query)
         return np.asarray(found.value)
 

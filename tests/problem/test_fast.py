@@ -28,7 +28,7 @@ from fedspd.problem import (
     minimize,
 )
 from fedspd.problem.fast.compiling import FOLDER, TEXTS, compile_kernels, library_file
-from fedspd.typing import Batches
+from fedspd.typing import Batches, Picked
 
 REGULARIZERS = (Unregularized(), L1(0.05), SquaredL2(0.3), ElasticNet(0.2, 0.4))
 
@@ -124,13 +124,55 @@ def test_exact_sub_problems_have_the_minimum_of_the_text(
     assert np.array_equal(found.clipped, expected.clipped)
 
 
+def in_a_table(classes: int, kind: Any) -> tuple[Callable[[Batches], Any], Batches, Batches]:
+    """Steps on rows of a table, where they lie and copied; the last client draws the table's last row."""
+    rng = np.random.default_rng(4)
+    table, numbers = rng.standard_normal((60, 21)).astype(kind), rng.integers(0, 60, (5, 3, 35))
+    numbers[-1, -1, -1] = 59
+    labels = rng.integers(0, classes, numbers.shape)
+    lying = Batches(Picked(table, numbers), labels, np.full(5, 9.0, kind), rng.uniform(0, 1, labels.shape))
+    start, center = (rng.standard_normal(shape).astype(kind) for shape in ((5, 21, classes), (21, classes)))
+
+    def steps(batches: Batches) -> Any:
+        return proximal_steps(Objective(Softmax(classes), L1(0.05), 0.7), start, center, 0.0, 4.0, 0.5, batches)
+
+    return steps, lying, lying._replace(rows=table[numbers])
+
+
+def require_the_bits_of_copies(classes: int, kind: Any) -> None:
+    steps, lying, copied = in_a_table(classes, kind)
+    for one, two in zip(steps(lying), steps(copied), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("classes", [2, 11])
+def test_rows_are_read_where_they_lie_and_give_the_bits_of_their_copies(
+    classes: int, kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_the_bits_of_copies(classes, kind)
+    steps, lying, _ = in_a_table(classes, kind)
+    steps(lying)
+    assert "copied" not in vars(lying.rows), "the kernel asks for no copy"
+    by_text(monkeypatch, lambda: require_the_bits_of_copies(classes, kind))
+
+
+@pytest.mark.parametrize("outside", [60, 10**12, -61])
+def test_a_row_that_the_table_does_not_have_is_refused_and_never_read(outside: int) -> None:
+    steps, lying, _ = in_a_table(2, np.float64)
+    assert isinstance(lying.rows, Picked)
+    lying.rows.numbers[2, 1, 0] = outside
+    with pytest.raises(IndexError):
+        steps(lying)
+
+
 def test_a_client_has_the_same_numbers_whoever_is_computed_beside_it() -> None:
     rng = np.random.default_rng(3)
     batches, weights = stack(rng, 5, 3, 8, 19, np.float64), rng.standard_normal((5, 19, 2))
     asked = Objective(Softmax(2), L1(0.1), 1.0), weights, weights[0], weights, 2.0, 1.0, batches
     together = proximal_steps(*asked)
     alone = proximal_steps(
-        asked[0], weights[3:4], weights[0], weights[3:4], 2.0, 1.0, Batches(*(a[3:4] for a in batches))
+        asked[0], weights[3:4], weights[0], weights[3:4], 2.0, 1.0, Batches(*(np.asarray(a)[3:4] for a in batches))
     )
     assert (together.average[3] == alone.average[0]).all()
 
@@ -188,27 +230,47 @@ def test_kernels_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 BUGS = (
     ("steps.h", "over = (over > 1 ? over : 1)", "over = 1"),  # nothing is clipped
-    ("steps.h", "if (shares) slope *= shares[r];", ""),
-    ("steps.h", "SQRT(2 * square", "SQRT(square"),  # the bound is of a half
+    ("steps.h", "if (shares) slope *= shares[first + r];", ""),
+    ("steps.h", "SQRT(2 * squares[r]", "SQRT(squares[r]"),  # the bound is of a half
     ("steps.h", "* divisor;", "* records;"),  # divided by the drawn
     ("classes.h", "over = (over > 1 ? over : 1)", "over = 1"),
     ("classes.h", "SQRT(square *", "SQRT(square / 2 *"),
 )
+LOST = (
+    ("rows.numbers ? rows.numbers[r] : r", "r"),  # the first rows of the table, whoever asks
+    ("rows.numbers = numbers + first * records", "rows.numbers = numbers"),  # the first client's first batch for all
+)
+
+
+def planted(file: str, right: str, wrong: str, folder: Path) -> Any:
+    """The kernels with a bug."""
+    for name in TEXTS:
+        text = (FOLDER / name).read_text()
+        if name == file:
+            assert right in text
+            text = text.replace(right, wrong)
+        (folder / name).write_text(text)
+    built = compile_kernels(folder)
+    assert built is not None
+    assert built.name != library_file().name, "nor is it ever taken for the true one"
+    return ctypes.CDLL(str(built))
 
 
 @pytest.mark.parametrize(("file", "right", "wrong"), BUGS)
 def test_a_kernel_that_breaks_the_bound_is_noticed(
     file: str, right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in TEXTS:
-        text = (FOLDER / name).read_text()
-        if name == file:
-            assert right in text
-            text = text.replace(right, wrong)
-        (tmp_path / name).write_text(text)
-    built = compile_kernels(tmp_path)
-    assert built is not None
-    assert built.name != library_file().name, "nor is it ever taken for the true one"
-    monkeypatch.setattr(fast, "library", lambda: ctypes.CDLL(str(built)))
+    kernels = planted(file, right, wrong, tmp_path)
+    monkeypatch.setattr(fast, "library", lambda: kernels)
     with pytest.raises(AssertionError):
         test_clipped_gradients_are_those_of_the_text()
+
+
+@pytest.mark.parametrize(("right", "wrong"), LOST)
+def test_a_kernel_that_reads_other_rows_than_those_drawn_is_noticed(
+    right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernels = planted("steps.h", right, wrong, tmp_path)
+    monkeypatch.setattr(fast, "library", lambda: kernels)
+    with pytest.raises(AssertionError):
+        require_the_bits_of_copies(2, np.float64)

@@ -12,12 +12,12 @@ from fedspd.config import Config
 from fedspd.engine import Outcome, Simulation, simulate
 from fedspd.engine.arrivals import arrive
 from fedspd.engine.batches import gather_batches, trimmed
-from fedspd.engine.client_tables import converted, gather, heard, joined, scatter, writable
+from fedspd.engine.client_tables import converted, gather, heard, scatter, writable
 from fedspd.engine.keeping import Keeper
 from fedspd.engine.numpy_engine import draw_round
 from fedspd.engine.participation import plan_rounds
 from fedspd.engine.release import Drawn, release
-from fedspd.engine.round import Played, play, play_free
+from fedspd.engine.round import play, play_free
 from fedspd.engine.spending import Spending
 from fedspd.errors import InputError
 from fedspd.privacy.ledger import Ledger
@@ -45,7 +45,7 @@ def plain_models(run: Simulation) -> np.ndarray:
         told = algorithm.broadcast(server, turn.round)
         scales = run.plan.noise_scale(arrived.chosen, algorithm.sensitivity(turn.round, arrived.divisors))
         scales = np.broadcast_to(np.asarray(scales * arrived.louder), (len(arrived.chosen),))
-        played: list[Played] = []
+        sent, previous = [], replies[arrived.chosen]
         if len(arrived.chosen):
             draws = draw_round(run, turn.round, arrived.chosen)
             records, hears = arrived.of(draws.records), converted(told, kind)
@@ -63,11 +63,10 @@ def plain_models(run: Simulation) -> np.ndarray:
                         return release(query, Drawn(run.plan.law, scale, noise))
 
                     free = play(algorithm, heard(hears, one), states, batches, perturb, draws.noise[one])
-                played.append(free)
-            result: Played = joined(played)
-            server = algorithm.merge(server, told, result.replies, replies[arrived.chosen], np.ones(len(played)))
-            scatter(clients, arrived.chosen, result.client)
-            scatter(replies, arrived.chosen, result.replies)
+                scatter(clients, arrived.chosen[one], free.client)
+                sent.append(free.replies)
+            server = algorithm.merge(server, told, np.concatenate(sent), previous, np.ones(len(sent)))
+            scatter(replies, arrived.chosen, np.concatenate(sent))
         models.append(np.asarray(algorithm.model(server)))
     return np.array(models)
 

@@ -6,7 +6,7 @@ from fedspd.data import Holdings, Shards
 from fedspd.engine import draws
 from fedspd.errors import InputError
 from fedspd.privacy import POISSON, WITH_REPLACEMENT, WITHOUT_REPLACEMENT
-from fedspd.typing import Batches
+from fedspd.typing import Batches, Picked
 
 
 def draw_records(
@@ -49,6 +49,17 @@ def draw_of_members(rng: draws.Source, records: np.ndarray, batches: np.ndarray,
     return together[together != draws.NOBODY]
 
 
+def side_by_side(blocks: list[np.ndarray]) -> np.ndarray:
+    """(clients, local steps, longest batch): the records of several blocks of clients, filled up with `NOBODY`."""
+    width = max(block.shape[2] for block in blocks)
+
+    def filled(block: np.ndarray) -> np.ndarray:
+        missing = width - block.shape[2]
+        return np.pad(block, [(0, 0), (0, 0), (0, missing)], constant_values=draws.NOBODY) if missing else block
+
+    return blocks[0] if len(blocks) == 1 else np.concatenate([filled(block) for block in blocks])
+
+
 def stacked(found: list[np.ndarray]) -> np.ndarray:
     """(cohorts, 1, longest batch): the records of each, filled up with `NOBODY`."""
     together = np.full((len(found), 1, max(1, *map(len, found))), draws.NOBODY)
@@ -58,7 +69,7 @@ def stacked(found: list[np.ndarray]) -> np.ndarray:
 
 
 def gather_batches(shards: Shards, clients: np.ndarray, records: np.ndarray, divisors: np.ndarray) -> Batches:
-    """The named records of each client, or all those of the named persons, gathered from the flat table.
+    """The named records of each client, or all those of the named persons, from the flat table.
 
     Whole shards of neighbors that have as many records are together in the table already, and are not copied.
     """
@@ -73,13 +84,14 @@ def gather_batches(shards: Shards, clients: np.ndarray, records: np.ndarray, div
     else:
         flat = shards.units.spread(clients, records)
         empty = flat == draws.NOBODY
-    features = np.asarray(shards.features).take(flat, axis=0)  # faster than indexing
-    if empty.any():
-        features[empty] = 0.0
-    shares = None
-    if shards.units is not None:
-        shares = np.where(empty, 0.0, shards.units.shares[flat]).astype(features.dtype, copy=False)
-    return Batches(features, shards.labels[flat], divisors.astype(features.dtype, copy=False), shares)
+    picked, kind = Picked(np.asarray(shards.features), flat), shards.features.dtype
+    labels, divisors = np.asarray(shards.labels).take(flat), divisors.astype(kind, copy=False)
+    shares = None if shards.units is None else np.where(empty, 0.0, shards.units.shares[flat]).astype(kind, copy=False)
+    if not empty.any():
+        return Batches(picked, labels, divisors, shares)
+    features = picked.copied
+    features[empty] = 0.0
+    return Batches(features, labels, divisors, shares)
 
 
 def is_together(shards: Shards, clients: np.ndarray, records: np.ndarray) -> bool:

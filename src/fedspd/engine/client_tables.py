@@ -38,13 +38,6 @@ def writable(table: Any) -> Any:
     return np.array(table)
 
 
-def joined(tables: list[Any]) -> Any:
-    """Tables of the same type, one below the other."""
-    if isinstance(tables[0], tuple):
-        return _rebuild(tables[0], (joined(list(fields)) for fields in zip(*tables, strict=True)))
-    return np.concatenate(tables)
-
-
 def converted(table: Any, kind: Any) -> Any:
     """The table, or a message, with its arrays in this type of number; plain numbers take any."""
     if isinstance(table, tuple):

@@ -4,7 +4,7 @@ A stream is keyed by (seed, name, round), so a round's draws do not depend on ho
 before it. A seeded run is for science; real clients draw from the operating system.
 """
 
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 from zlib import crc32
 
 import numpy as np
@@ -15,6 +15,9 @@ Stream = Literal[
     "partition", "topology", "cohorts", "participation", "arrivals", "labels", "records", "noise", "moments",
     "evaluation",
 ]  # fmt: skip
+
+BLOCK = 512
+"""Participants that share a stream of a round; another number changes every seeded run with more."""
 
 FEW = 4
 """Samples of at most this part of a shard, 1/FEW, are drawn without looking at the whole shard."""
@@ -35,9 +38,25 @@ class Source(Protocol):
         ...
 
 
-def stream(seed: int, name: Stream, round: int = 0, *client: int) -> np.random.Generator:
-    """The generator of one purpose in one round, of all clients together or of one that is named."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(crc32(name.encode()), round, *client)))
+def stream(seed: int, name: Stream, round: int = 0, *part: int) -> np.random.Generator:
+    """The generator of one purpose in one round: of all clients together, or of a part of them that is named."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(crc32(name.encode()), round, *part)))
+
+
+class Block(NamedTuple):
+    """Participants of a round whose records, and whose noise, are drawn from one stream."""
+
+    number: int
+    places: slice  # among the participants
+
+    def stream(self, seed: int, name: Stream, round: int) -> np.random.Generator:
+        """That of the first block is named by the round alone, as if there were no other."""
+        return stream(seed, name, round, *([self.number] if self.number else []))
+
+
+def blocks(participants: int) -> list[Block]:
+    """All participants of a round, `BLOCK` at a time: who draws does not decide what is drawn."""
+    return [Block(number, slice(begin, begin + BLOCK)) for number, begin in enumerate(range(0, participants, BLOCK))]
 
 
 def unit_noise(rng: np.random.Generator, law: str, shape: tuple[int, ...], kind: Any = np.float64) -> np.ndarray:
@@ -82,12 +101,14 @@ def records_without_replacement(rng: Source, sizes: np.ndarray, count: int) -> n
     while True:
         # a plain sort of record numbers with their places in the lowest bits brings repeats together
         keys = np.sort(drawn[waiting].astype(narrow) << bits | places, axis=1)
-        rows, columns = np.nonzero(keys[:, 1:] >> bits == keys[:, :-1] >> bits)
-        if not len(rows):
+        found = keys >> bits
+        repeats = np.flatnonzero(found[:, 1:] == found[:, :-1])  # much faster than by rows and columns
+        if not len(repeats):
             return drawn
+        rows, columns = np.divmod(repeats, count - 1)
         again = waiting[rows]
         drawn[again, keys[rows, columns + 1] & ((1 << bits) - 1)] = rng.integers(0, sizes[again])
-        waiting = waiting[np.unique(rows)]
+        waiting = waiting[rows[np.diff(rows, prepend=-1) > 0]]
 
 
 def _shuffled(rng: Source, sizes: np.ndarray, count: int) -> np.ndarray:

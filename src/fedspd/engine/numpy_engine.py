@@ -10,8 +10,8 @@ import numpy as np
 from fedspd.algorithms.base import draws_shape
 from fedspd.engine import draws
 from fedspd.engine.arrivals import Arrived, arrive
-from fedspd.engine.batches import draw_records, gather_batches, trimmed
-from fedspd.engine.client_tables import converted, gather, heard, joined, scatter, writable
+from fedspd.engine.batches import draw_records, gather_batches, side_by_side, trimmed
+from fedspd.engine.client_tables import converted, gather, heard, scatter, writable
 from fedspd.engine.keeping import Keeper, Standing
 from fedspd.engine.measuring.diagnostics import Lagrangian
 from fedspd.engine.measuring.outcome import Trace, outcome_of
@@ -24,7 +24,9 @@ from fedspd.engine.spending import Gate, Spending
 from fedspd.typing import Argmin, Query, Release
 
 NAME = "NumPy"
-PART = 512  # participants that one thread plays at a time
+PART = 512  # participants that one thread plays at a time, at most; so few play on one thread
+LEAST = 128  # in each of several parts: one costs 0.1 ms beside its work
+PARTS = 32  # of a round of very many: two for each of sixteen cores
 LARGE = 1 << 17  # numbers of whole shards side by side that are worth a part of their own: 1 MiB
 ALIKE = 0.7  # whole shards played together are at least this much of the longest one
 
@@ -34,6 +36,14 @@ class Draws(NamedTuple):
 
     records: np.ndarray  # (clients, local steps, longest batch), numbers within the shard
     noise: np.ndarray  # of scale 1
+
+
+class Exchanged(NamedTuple):
+    """What the server gets of a round's participants, in their order."""
+
+    replies: Any
+    previous: Any  # replies that these replace
+    clipped: Any  # diagnostic
 
 
 GivenDraws = Callable[[int, np.ndarray], Draws]
@@ -98,24 +108,21 @@ def _play_round(
     simulation: Simulation, turn: RoundPlan, standing: Standing, drawn: GivenDraws, each: ParallelMap
 ) -> None:
     """One round, whose participants are known and paid for."""
-    algorithm, clients, replies = simulation.algorithm, standing.clients, standing.replies
-    arrived, round = arrive(simulation, turn), turn.round
+    algorithm, round = simulation.algorithm, turn.round
+    arrived = arrive(simulation, turn)
     chosen = arrived.chosen
     told = algorithm.broadcast(standing.server, round)
     scale = simulation.plan.noise_scale(chosen, algorithm.sensitivity(round, arrived.divisors)) * arrived.louder
     clipped = np.zeros(1)
     if len(chosen):
         heard_by_all = converted(told, simulation.shards.features.dtype)
-        result = _play(simulation, turn, arrived, heard_by_all, clients, drawn(round, chosen), scale, each)
-        standing.server = algorithm.merge(
-            standing.server, told, result.replies, replies[chosen], np.ones(len(chosen))
-        )  # fmt: skip
-        scatter(clients, chosen, result.client)
-        scatter(replies, chosen, result.replies)
-        clipped = result.clipped
+        replies, previous, clipped = _play(
+            simulation, turn, arrived, heard_by_all, standing, drawn(round, chosen), scale, each
+        )
+        standing.server = algorithm.merge(standing.server, told, replies, previous, np.ones(len(chosen)))
     standing.models.append(model := np.asarray(algorithm.model(standing.server)))
     if standing.lagrangian is not None:
-        point = algorithm.local_point(gather(clients, chosen))
+        point = algorithm.local_point(gather(standing.clients, chosen))
         standing.lagrangian.update(chosen, point, model, len(standing.models))
     noise = float(np.mean(scale)) if len(chosen) else 0.0
     standing.rows.append((float(told.inverse_step), noise, float(np.mean(clipped))))
@@ -128,41 +135,63 @@ def _follow(simulation: Simulation, clients: Any, each: ParallelMap) -> Lagrangi
 
 
 def _play(
-    simulation: Simulation,
-    turn: RoundPlan,
-    arrived: Arrived,
-    told: Any,
-    clients: Any,
-    drawn: Draws,
-    scale: Any,
+    simulation: Simulation, turn: RoundPlan, arrived: Arrived, told: Any, standing: Standing, drawn: Draws, scale: Any,
     each: ParallelMap,
-) -> Played:
-    """One round of the participants; many of them, or ones of unequal size, are split into parts over the cores."""
+) -> Exchanged:  # fmt: skip
+    """One round of the participants, who leave states and replies in the tables: many, or unequal ones, in parts."""
     kind, chosen, algorithm = simulation.shards.features.dtype, arrived.chosen, simulation.algorithm
-    free = play_free(algorithm, told, gather(clients, chosen)) if turn.free else None
-    if free is not None:
-        return free
+    if turn.free:
+        free = play_free(algorithm, told, gather(standing.clients, chosen))
+        if free is not None:
+            return _exchange(standing, chosen, free)
     records = arrived.of(drawn.records)
     scales = np.broadcast_to(np.asarray(scale, kind).reshape(-1, 1, 1), (len(chosen), 1, 1))
 
-    def part(rows: Any) -> Played:
-        batches = gather_batches(simulation.shards, chosen[rows], trimmed(records[rows]), arrived.divisors[rows])
-        states = gather(clients, chosen[rows])
+    def part(rows: Any) -> Exchanged:
+        own = chosen[rows]
+        batches = gather_batches(simulation.shards, own, trimmed(records[rows]), arrived.divisors[rows])
+        states = gather(standing.clients, own)
 
         def perturb(query: Query | Argmin, draws: np.ndarray) -> Release:
             return release(query, Drawn(simulation.plan.law, scales[rows], draws))
 
-        return play(algorithm, heard(told, rows), states, batches, perturb, drawn.noise[rows])
+        return _exchange(standing, own, play(algorithm, heard(told, rows), states, batches, perturb, drawn.noise[rows]))
 
-    if simulation.batch_size is None:
-        parts = whole_parts(chosen, simulation.shards.rows[chosen], simulation.matrix[0])
-        if len(parts) == 1:
-            return part(slice(None))
-        return gather(joined(list(each(part, parts))), np.argsort(np.concatenate(parts)))
-    if len(chosen) <= PART:
+    parts = _parts(simulation, chosen)
+    if len(parts) == 1:
         return part(slice(None))
-    slices = [slice(begin, begin + PART) for begin in range(0, len(chosen), PART)]
-    return joined(list(each(part, slices)))
+    replies, previous = np.empty((2, len(chosen), *standing.replies.shape[1:]), standing.replies.dtype)
+    together = Exchanged(replies, previous, np.empty(len(chosen), kind))
+
+    def put(rows: Any) -> None:
+        for whole, own in zip(together, part(rows), strict=True):
+            whole[rows] = own
+
+    list(each(put, parts))
+    return together
+
+
+def _exchange(standing: Standing, own: np.ndarray, played: Played) -> Exchanged:
+    """Clients keep their next states, and the server their replies in place of the previous ones."""
+    previous = gather(standing.replies, own)
+    scatter(standing.clients, own, played.client)
+    scatter(standing.replies, own, played.replies)
+    return Exchanged(played.replies, previous, played.clipped)
+
+
+def _parts(simulation: Simulation, chosen: np.ndarray) -> list[Any]:
+    """Which participants are played together; it does not depend on how many threads there are."""
+    if simulation.batch_size is None:
+        return whole_parts(chosen, simulation.shards.rows[chosen], simulation.matrix[0])
+    return drawn_parts(len(chosen))
+
+
+def drawn_parts(participants: int) -> list[slice]:
+    """Parts of participants that draw batches: as many as keep all cores busy until the end."""
+    if participants <= PART:
+        return [slice(None)]
+    size = min(PART, max(LEAST, -(-participants // PARTS)))
+    return [slice(begin, begin + size) for begin in range(0, participants, size)]
 
 
 def whole_parts(chosen: np.ndarray, sizes: np.ndarray, columns: int) -> list[np.ndarray]:
@@ -190,20 +219,26 @@ def alike(sizes: np.ndarray) -> list[np.ndarray]:
 
 
 def draw_round(simulation: Simulation, round: int, chosen: np.ndarray, each: ParallelMap = map) -> Draws:
-    """Records and noise, side by side; streams are keyed by the round, so any round can be drawn again alone."""
-    drawn = (each if len(chosen) > PART else map)(lambda draw: draw(simulation, round, chosen), (_records, _noise))
-    return Draws(*drawn)
+    """Records and noise of scale 1; streams are keyed by round and block, so any round can be drawn again alone."""
+    kind = simulation.shards.features.dtype
+    noise = np.empty((len(chosen), *draws_shape(simulation.algorithm, simulation.matrix)), kind)
+
+    def draw_records_of(block: draws.Block) -> np.ndarray:
+        return _records(simulation, block.stream(simulation.seed, "records", round), chosen[block.places])
+
+    def draw_noise_of(block: draws.Block) -> None:
+        own, rng = noise[block.places], block.stream(simulation.seed, "noise", round)
+        own[...] = draws.unit_noise(rng, simulation.plan.law, own.shape, kind)
+
+    blocks = draws.blocks(len(chosen))
+    jobs = [partial(draw, block) for draw in (draw_records_of, draw_noise_of) for block in blocks]
+    drawn = list((each if len(blocks) > 1 else map)(lambda job: job(), jobs))
+    return Draws(side_by_side(drawn[: len(blocks)]), noise)
 
 
-def _records(simulation: Simulation, round: int, chosen: np.ndarray) -> np.ndarray:
-    sampling, of_records = simulation.plan.sampling, draws.stream(simulation.seed, "records", round)
+def _records(simulation: Simulation, rng: np.random.Generator, chosen: np.ndarray) -> np.ndarray:
+    sampling = simulation.plan.sampling
     if simulation.members is not None and simulation.batch_size is not None:
-        return simulation.members.draw(of_records, chosen, sampling)
+        return simulation.members.draw(rng, chosen, sampling)
     sizes, steps = simulation.shards.sizes[chosen], simulation.algorithm.local_steps
-    return draw_records(of_records, sizes, sampling, simulation.batch_size, steps)
-
-
-def _noise(simulation: Simulation, round: int, chosen: np.ndarray) -> np.ndarray:
-    shape = (len(chosen), *draws_shape(simulation.algorithm, simulation.matrix))
-    rng, kind = draws.stream(simulation.seed, "noise", round), simulation.shards.features.dtype
-    return draws.unit_noise(rng, simulation.plan.law, shape, kind)
+    return draw_records(rng, sizes, sampling, simulation.batch_size, steps)

@@ -15,7 +15,7 @@ from fedspd.problem.fast.compiling import library_file
 from fedspd.problem.flipped import FlippedLabels
 from fedspd.problem.losses import Loss, Softmax
 from fedspd.problem.regularizers import L1, ElasticNet, Regularizer, SquaredL2, Unregularized
-from fedspd.typing import Batches
+from fedspd.typing import Batches, Picked
 
 KINDS = {np.dtype(np.float64): ctypes.c_double, np.dtype(np.float32): ctypes.c_float}
 
@@ -70,11 +70,12 @@ def proximal_steps(
     penalty: float, batches: Batches,
 ) -> Walked | None:  # fmt: skip
     """As `algorithms.parts.proximal.proximal_steps`."""
-    features: Any = batches.features
     labels, divisors, shares = batches[1:]
-    if not _fits(loss, start, features, 4) or not features.flags.c_contiguous or np.ndim(inverse_step):
+    features, numbers = _where(batches.rows)
+    known = _fits(loss, start, features, 4 if numbers is None else 2)
+    if not known or not features.flags.c_contiguous or np.ndim(inverse_step):
         return None
-    clients, steps, records, columns = features.shape
+    clients, steps, records, columns = *(features if numbers is None else numbers).shape[:3], features.shape[-1]
     outputs, wide = _places(start)
     step_size = 1 / (float(inverse_step) + penalty)
     prox = _prox(regularizer, step_size)
@@ -86,7 +87,7 @@ def proximal_steps(
     if any(one is not None and one.shape not in (x.shape, x.shape[1:]) for one in (center, dual)):
         return None
     _call(
-        "steps", kind, clients, steps, records, columns, outputs, features, _targets(loss, labels, x),
+        "steps", kind, clients, steps, records, columns, outputs, features, numbers, _targets(loss, labels, x),
         None if shares is None else _like(shares, x), _like(divisors, x), float(bound),
         float(inverse_step) * step_size, *prox, float(penalty), step_size,
         center, _apart(center), dual, _apart(dual),
@@ -126,6 +127,15 @@ def _fits(loss: Loss, weights: Any, features: Any, axes: int) -> bool:
         and features[0].flags.c_contiguous
         and library() is not None
     )
+
+
+def _where(rows: Any) -> tuple[Any, Any]:
+    """A table and numbers of its rows; or rows that are together, and no numbers."""
+    if not isinstance(rows, Picked):
+        return rows, None
+    numbers = np.ascontiguousarray(rows.numbers, np.int64)
+    inside = numbers.size and numbers.view(np.uint64).max() < len(rows.table)  # where what is negative is largest
+    return (rows.table, numbers) if inside else (rows.copied, None)  # which refuses what is outside
 
 
 def _prox(regularizer: Regularizer, step: float) -> tuple[float, float] | None:

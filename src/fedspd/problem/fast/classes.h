@@ -46,7 +46,7 @@ INLINE REAL NAME(slopes)(long outputs, long wide, long label, REAL *restrict sco
 }
 
 /* One client's sum of clipped gradients into `sum`, by weights whose rows are `wide`; the share that was clipped. */
-INLINE REAL NAME(batch_of_many)(long records, long columns, long outputs, long wide, const REAL *restrict features,
+INLINE REAL NAME(batch_of_many)(long records, long columns, long outputs, long wide, NAME(Rows) rows,
                                 const REAL *restrict labels, const REAL *restrict shares, REAL divisor, REAL bound,
                                 const REAL *restrict weights, REAL *restrict sum, REAL *restrict norms,
                                 REAL *restrict scores)
@@ -54,7 +54,7 @@ INLINE REAL NAME(batch_of_many)(long records, long columns, long outputs, long w
     long longer = 0, present = 0;
     for (long i = 0; i < columns * wide; i++) sum[i] = 0;
     for (long r = 0; r < records; r++) {
-        const REAL *row = features + r * columns;
+        const REAL *row = NAME(coming)(rows, columns, r);
         REAL square = NAME(dot)(row, row, columns);
         for (long c = 0; c < wide; c += LANES) {
             NAME(Lanes) score = {0};

@@ -11,6 +11,14 @@
 #define CLONES
 #endif
 
+#if defined(__GNUC__)
+#define ASK_FOR(place) __builtin_prefetch(place, 0, 2) /* into the second cache: the first one has little room */
+#else
+#define ASK_FOR(place) ((void)(place))
+#endif
+#define AHEAD 8 /* records: asked for later they would come too late */
+#define FEW 16 /* records: their rows stay in a cache, their numbers on the stack */
+
 #define REAL double
 #define WHOLE long long
 #define MANTISSA 52

@@ -1,7 +1,7 @@
 /* The clipped gradient of two classes for one type of numbers, REAL and what goes with it, and proximal steps of any.
 
-   A record is read once: its score, its slope and its part of the sum follow while it is in the nearest cache. Clients
-   stand apart, so a result does not depend on who is computed beside it. */
+   A record's score, its slope and its part of the sum follow while it is in the nearest cache. Clients stand apart, so a
+   result does not depend on who is computed beside it. */
 
 INLINE REAL NAME(dot)(const REAL *restrict a, const REAL *restrict b, long n)
 {
@@ -17,32 +17,68 @@ INLINE void NAME(add)(REAL *restrict to, REAL scale, const REAL *restrict from, 
     for (long i = 0; i < n; i++) to[i] += scale * from[i];
 }
 
-/* One client's sum of clipped gradients by the contrast, into `sum`; the share of its records that were clipped. */
-INLINE REAL NAME(batch)(long records, long columns, const REAL *restrict features, const REAL *restrict labels,
+/* A batch's records: one after the other from `features` on, or the rows of that table which `numbers` names. */
+typedef struct {
+    const REAL *features;
+    const long long *numbers, *last; /* of all batches; none where records are together */
+} NAME(Rows);
+
+INLINE const REAL *NAME(row)(NAME(Rows) rows, long columns, long r)
+{
+    return rows.features + (rows.numbers ? rows.numbers[r] : r) * columns;
+}
+
+/* A row that is read for the first time. What lies anywhere in a large table takes long to come, so another one is asked
+   for AHEAD of its turn. */
+INLINE const REAL *NAME(coming)(NAME(Rows) rows, long columns, long r)
+{
+    if (rows.numbers) {
+        const long long *ahead = rows.last - (rows.numbers + r) > AHEAD ? rows.numbers + r + AHEAD : rows.last;
+        for (long j = 0; j < columns; j += 64 / (long)sizeof(REAL)) ASK_FOR(rows.features + *ahead * columns + j);
+    }
+    return NAME(row)(rows, columns, r);
+}
+
+/* e^-score, or of a score so low that it makes no difference; what is not a number stays one. */
+INLINE REAL NAME(odds)(REAL score)
+{
+    REAL against = -score < 80 ? -score : 80;
+    return EXP(score != score ? score : against);
+}
+
+/* One client's sum of clipped gradients by the contrast, into `sum`; the share of its records that were clipped. A few
+   records at a time go from pass to pass, so that none waits for what is slow with another. */
+INLINE REAL NAME(batch)(long records, long columns, NAME(Rows) rows, const REAL *restrict labels,
                         const REAL *restrict shares, REAL divisor, REAL bound, const REAL *restrict contrast,
                         REAL *restrict sum, REAL *restrict norms)
 {
     long longer = 0, present = 0;
+    REAL scores[FEW], squares[FEW];
     for (long j = 0; j < columns; j++) sum[j] = 0;
-    for (long r = 0; r < records; r++) {
-        const REAL *row = features + r * columns;
-        REAL score = 0, square = 0;
+    for (long first = 0; first < records; first += FEW) {
+        long few = records - first < FEW ? records - first : FEW;
+        for (long r = 0; r < few; r++) {
+            const REAL *row = NAME(coming)(rows, columns, first + r);
+            REAL score = 0, square = 0;
 #pragma omp simd reduction(+ : score, square)
-        for (long j = 0; j < columns; j++) {
-            score += row[j] * contrast[j];
-            square += row[j] * row[j];
+            for (long j = 0; j < columns; j++) {
+                score += row[j] * contrast[j];
+                square += row[j] * row[j];
+            }
+            scores[r] = score, squares[r] = square;
         }
-        REAL against = -score < 80 ? -score : 80;
-        if (score != score) against = score; /* not a number stays one */
-        REAL slope = 1 / (1 + EXP(against)) - labels[r];
-        REAL norm = SQRT(2 * square * slope * slope);
-        REAL over = norm / bound;
-        if (norms) norms[r] = norm;
-        longer += norm > bound;
-        present += square > 0;
-        over = (over > 1 ? over : 1) * divisor;
-        if (shares) slope *= shares[r];
-        NAME(add)(sum, slope / over, row, columns);
+        for (long r = 0; r < few; r++) scores[r] = NAME(odds)(scores[r]);
+        for (long r = 0; r < few; r++) {
+            REAL slope = 1 / (1 + scores[r]) - labels[first + r];
+            REAL norm = SQRT(2 * squares[r] * slope * slope), over = norm / bound;
+            if (norms) norms[first + r] = norm;
+            longer += norm > bound;
+            present += squares[r] > 0;
+            over = (over > 1 ? over : 1) * divisor;
+            if (shares) slope *= shares[first + r];
+            scores[r] = slope / over;
+        }
+        for (long r = 0; r < few; r++) NAME(add)(sum, scores[r], NAME(row)(rows, columns, first + r), columns);
     }
     return (REAL)longer / (REAL)(present > 0 ? present : 1);
 }
@@ -56,17 +92,17 @@ INLINE long NAME(wide)(long outputs)
 }
 
 /* One client's sum of clipped gradients at its weights; `seen` are these as its records see them. */
-INLINE REAL NAME(look_at)(long records, long columns, long outputs, long wide, const REAL *features, const REAL *labels,
+INLINE REAL NAME(look_at)(long records, long columns, long outputs, long wide, NAME(Rows) rows, const REAL *labels,
                           const REAL *shares, REAL divisor, REAL bound, const REAL *weights, REAL *seen, REAL *sum,
                           REAL *norms, REAL *scores)
 {
     if (outputs == 2) {
         for (long j = 0; j < columns; j++) seen[j] = weights[2 * j + 1] - weights[2 * j];
-        return NAME(batch)(records, columns, features, labels, shares, divisor, bound, seen, sum, norms);
+        return NAME(batch)(records, columns, rows, labels, shares, divisor, bound, seen, sum, norms);
     }
     for (long j = 0; j < columns; j++)
         for (long c = 0; c < wide; c++) seen[j * wide + c] = c < outputs ? weights[j * outputs + c] : 0;
-    return NAME(batch_of_many)(records, columns, outputs, wide, features, labels, shares, divisor, bound, seen, sum,
+    return NAME(batch_of_many)(records, columns, outputs, wide, rows, labels, shares, divisor, bound, seen, sum,
                                norms, scores);
 }
 
@@ -89,7 +125,8 @@ CLONES void NAME(gradients)(long clients, long records, long columns, long outpu
     long wide = NAME(wide)(outputs), width = columns * outputs;
     REAL *seen = scratch, *sum = seen + columns * wide;
     for (long k = 0; k < clients; k++) {
-        clipped[k] = NAME(look_at)(records, columns, outputs, wide, features + k * apart, labels + k * records,
+        NAME(Rows) rows = {features + k * apart, 0, 0};
+        clipped[k] = NAME(look_at)(records, columns, outputs, wide, rows, labels + k * records,
                                    shares ? shares + k * records : 0, divisors[k], bound, weights + k * width, seen, sum,
                                    norms ? norms + k * records : 0, sum + columns * wide);
         NAME(spread)(columns, outputs, wide, sum, mean + k * width);
@@ -98,13 +135,15 @@ CLONES void NAME(gradients)(long clients, long records, long columns, long outpu
 
 /* Proximal steps of stacked clients: x <- prox(keep x + anchor - gradient), soft-thresholding and then shrinking. */
 CLONES void NAME(steps)(long clients, long steps, long records, long columns, long outputs, const REAL *features,
-                        const REAL *labels, const REAL *shares, const REAL *divisors, REAL bound, REAL keep, REAL threshold, REAL shrink,
+                        const long long *numbers, const REAL *labels, const REAL *shares, const REAL *divisors,
+                        REAL bound, REAL keep, REAL threshold, REAL shrink,
                         REAL penalty, REAL step_size, const REAL *center, long center_apart, const REAL *dual,
                         long dual_apart, REAL *x, REAL *average, REAL *clipped, REAL *scratch)
 {
     long width = outputs * columns, batch = records * columns, wide = NAME(wide)(outputs);
     REAL *seen = scratch, *sum = seen + columns * wide, *scores = sum + columns * wide, *anchor = scores + wide;
     REAL *gradient = anchor + width;
+    const long long *last = numbers ? numbers + clients * steps * records - 1 : 0;
     for (long k = 0; k < clients; k++) {
         REAL *own = x + k * width, *total = average + k * width;
         REAL shared = 0;
@@ -114,7 +153,9 @@ CLONES void NAME(steps)(long clients, long steps, long records, long columns, lo
         }
         for (long q = 0; q < steps; q++) {
             long first = k * steps + q;
-            shared += NAME(look_at)(records, columns, outputs, wide, features + first * batch, labels + first * records,
+            NAME(Rows) rows = {numbers ? features : features + first * batch, 0, last};
+            if (numbers) rows.numbers = numbers + first * records;
+            shared += NAME(look_at)(records, columns, outputs, wide, rows, labels + first * records,
                                     shares ? shares + first * records : 0, divisors[k] / step_size, bound, own, seen,
                                     sum, 0, scores);
             NAME(spread)(columns, outputs, wide, sum, gradient);
