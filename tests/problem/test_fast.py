@@ -188,9 +188,10 @@ def test_kernels_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 BUGS = (
     ("steps.h", "over = (over > 1 ? over : 1)", "over = 1"),  # nothing is clipped
-    ("steps.h", "if (shares) slope *= shares[r];", ""),
-    ("steps.h", "SQRT(2 * square", "SQRT(square"),  # the bound is of a half
+    ("steps.h", "if (shares) slope *= shares[r + i];", ""),
+    ("steps.h", "SQRT(2 * squares[i]", "SQRT(squares[i]"),  # the bound is of a half
     ("steps.h", "* divisor;", "* records;"),  # divided by the drawn
+    ("steps.h", "for (long i = count; i < BLOCK; i++) slopes[i] = 0;", ""),  # the last record counts again
     ("classes.h", "over = (over > 1 ? over : 1)", "over = 1"),
     ("classes.h", "SQRT(square *", "SQRT(square / 2 *"),
 )

@@ -11,6 +11,11 @@
 #define CLONES
 #endif
 
+#define FOUR 4   /* records that are taken at a time */
+#define BLOCK 16 /* whose slopes are computed side by side */
+static const double FACTORIALS[] = {1.0,     1.0,      2.0,       6.0,        24.0,        120.0,        720.0,
+                                    5040.0,  40320.0,  362880.0,  3628800.0,  39916800.0,  479001600.0,  6227020800.0};
+
 #define REAL double
 #define WHOLE long long
 #define MANTISSA 52

@@ -1,21 +1,9 @@
 /* The clipped gradient of two classes for one type of numbers, REAL and what goes with it, and proximal steps of any.
 
-   A record is read once: its score, its slope and its part of the sum follow while it is in the nearest cache. Clients
+   Records are read once, by BLOCKs: scores, slopes and their part of the sum follow while they are in the nearest cache. Clients
    stand apart, so a result does not depend on who is computed beside it. */
 
-INLINE REAL NAME(dot)(const REAL *restrict a, const REAL *restrict b, long n)
-{
-    REAL sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (long i = 0; i < n; i++) sum += a[i] * b[i];
-    return sum;
-}
-
-INLINE void NAME(add)(REAL *restrict to, REAL scale, const REAL *restrict from, long n)
-{
-#pragma omp simd
-    for (long i = 0; i < n; i++) to[i] += scale * from[i];
-}
+#include "lanes.h"
 
 /* One client's sum of clipped gradients by the contrast, into `sum`; the share of its records that were clipped. */
 INLINE REAL NAME(batch)(long records, long columns, const REAL *restrict features, const REAL *restrict labels,
@@ -24,25 +12,25 @@ INLINE REAL NAME(batch)(long records, long columns, const REAL *restrict feature
 {
     long longer = 0, present = 0;
     for (long j = 0; j < columns; j++) sum[j] = 0;
-    for (long r = 0; r < records; r++) {
-        const REAL *row = features + r * columns;
-        REAL score = 0, square = 0;
-#pragma omp simd reduction(+ : score, square)
-        for (long j = 0; j < columns; j++) {
-            score += row[j] * contrast[j];
-            square += row[j] * row[j];
+    for (long r = 0; r < records; r += BLOCK) {
+        long count = records - r < BLOCK ? records - r : BLOCK;
+        const REAL *rows = features + r * columns;
+        REAL slopes[BLOCK] = {0}, squares[BLOCK] = {0}, tails[BLOCK];
+        NAME(products)(count, columns, rows, contrast, slopes, squares);
+        NAME(probabilities)(slopes, tails);
+        for (long i = 0; i < count; i++) {
+            REAL slope = slopes[i] - labels[r + i];
+            REAL norm = SQRT(2 * squares[i] * slope * slope);
+            REAL over = norm / bound;
+            if (norms) norms[r + i] = norm;
+            longer += norm > bound;
+            present += squares[i] > 0;
+            over = (over > 1 ? over : 1) * divisor;
+            if (shares) slope *= shares[r + i];
+            slopes[i] = slope / over;
         }
-        REAL against = -score < 80 ? -score : 80;
-        if (score != score) against = score; /* not a number stays one */
-        REAL slope = 1 / (1 + EXP(against)) - labels[r];
-        REAL norm = SQRT(2 * square * slope * slope);
-        REAL over = norm / bound;
-        if (norms) norms[r] = norm;
-        longer += norm > bound;
-        present += square > 0;
-        over = (over > 1 ? over : 1) * divisor;
-        if (shares) slope *= shares[r];
-        NAME(add)(sum, slope / over, row, columns);
+        for (long i = count; i < BLOCK; i++) slopes[i] = 0;
+        NAME(add_rows)(count, columns, rows, slopes, sum);
     }
     return (REAL)longer / (REAL)(present > 0 ? present : 1);
 }
@@ -103,8 +91,8 @@ CLONES void NAME(steps)(long clients, long steps, long records, long columns, lo
                         long dual_apart, REAL *x, REAL *average, REAL *clipped, REAL *scratch)
 {
     long width = outputs * columns, batch = records * columns, wide = NAME(wide)(outputs);
-    REAL *seen = scratch, *sum = seen + columns * wide, *scores = sum + columns * wide, *anchor = scores + wide;
-    REAL *gradient = anchor + width;
+    REAL *seen = scratch, *sum = seen + columns * wide, *scores = sum + columns * wide;
+    REAL *anchor = scores + (1 + FOUR) * wide, *gradient = anchor + width;
     for (long k = 0; k < clients; k++) {
         REAL *own = x + k * width, *total = average + k * width;
         REAL shared = 0;
