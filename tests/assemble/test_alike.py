@@ -1,5 +1,7 @@
 """Runs that are prepared together are prepared as each alone."""
 
+import gc
+import weakref
 from dataclasses import fields, replace
 from typing import Any
 
@@ -70,6 +72,31 @@ def test_a_table_that_many_runs_share_counts_once(monkeypatch: pytest.MonkeyPatc
     assert [len(lot) for lot in lots(numbered)] == [3]
     assert [len(lot) for lot in lots(seeds("fedspd-published"))] == [1, 1, 1]
     assert LOT > 672, "the paper's grid is one lot"
+
+
+def test_tables_of_lots_that_were_run_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or many deals would fill the memory that lots are cut for; the last two deals are remembered elsewhere."""
+    monkeypatch.setattr("fedspd.assemble.alike.TABLES", 1)
+    deals = [
+        small_run("fedspd-published", partition__seed=deal, run__seed=seed) for deal in range(6) for seed in (0, 1)
+    ]
+    seen: dict[int, Any] = {}
+    for lot in lots(list(enumerate(deals))):
+        for _, experiment in lot:
+            shards = experiment.simulation.shards
+            seen[id(shards)] = weakref.ref(shards)
+        del lot, experiment, shards
+        gc.collect()
+        # beside the two, those of a lot and of the run that did not fit into it
+        assert sum(one() is not None for one in seen.values()) <= 4
+    assert len(seen) == 6
+
+
+def test_yes_is_not_taken_for_the_number_one_which_may_differ() -> None:
+    settings = [{"data__bias": 0.0}, {"data__bias": 1.0}]
+    settings += [{"metrics__spent_every_round": every, "metrics__objective_every": 7} for every in (False, True)]
+    numbered = list(enumerate(small_run("fedspd-published", **changes) for changes in settings))
+    assert sorted(sorted(number for number, _ in group) for group in alike(numbered)) == [[0, 1], [2], [3]]
 
 
 def test_runs_are_alike_that_differ_in_seeds_and_numbers_alone() -> None:

@@ -230,15 +230,20 @@ def test_kernels_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 BUGS = (
     ("steps.h", "over = (over > 1 ? over : 1)", "over = 1"),  # nothing is clipped
-    ("steps.h", "if (shares) slope *= shares[first + r];", ""),
-    ("steps.h", "SQRT(2 * squares[r]", "SQRT(squares[r]"),  # the bound is of a half
+    ("steps.h", "if (shares) slope *= shares[r + i];", ""),
+    ("steps.h", "SQRT(2 * squares[i]", "SQRT(squares[i]"),  # the bound is of a half
     ("steps.h", "* divisor;", "* records;"),  # divided by the drawn
+    ("steps.h", "for (long i = count; i < BLOCK; i++) slopes[i] = 0;", ""),  # the last record counts again
     ("classes.h", "over = (over > 1 ? over : 1)", "over = 1"),
     ("classes.h", "SQRT(square *", "SQRT(square / 2 *"),
 )
 LOST = (
-    ("rows.numbers ? rows.numbers[r] : r", "r"),  # the first rows of the table, whoever asks
-    ("rows.numbers = numbers + first * records", "rows.numbers = numbers"),  # the first client's first batch for all
+    ("lanes.h", "rows.numbers ? rows.numbers[r] : r", "r"),  # the first rows of the table, whoever asks
+    (
+        "steps.h",
+        "rows.numbers = numbers + first * records",
+        "rows.numbers = numbers",
+    ),  # the first client's first batch for all
 )
 
 
@@ -266,11 +271,11 @@ def test_a_kernel_that_breaks_the_bound_is_noticed(
         test_clipped_gradients_are_those_of_the_text()
 
 
-@pytest.mark.parametrize(("right", "wrong"), LOST)
+@pytest.mark.parametrize(("file", "right", "wrong"), LOST)
 def test_a_kernel_that_reads_other_rows_than_those_drawn_is_noticed(
-    right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file: str, right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kernels = planted("steps.h", right, wrong, tmp_path)
+    kernels = planted(file, right, wrong, tmp_path)
     monkeypatch.setattr(fast, "library", lambda: kernels)
     with pytest.raises(AssertionError):
         require_the_bits_of_copies(2, np.float64)

@@ -25,7 +25,7 @@ def alike(numbered: Numbered) -> list[list[tuple[int, Config]]]:
     return [sorted(group, key=lambda one: (deal_seed(one[1]), one[1].privacy.epsilon)) for group in groups.values()]
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_REMEMBERED, typed=True)  # 1.0 equals True, and may differ where that may not
 def _form(part: Any) -> Any:
     """A section without its seed and its numbers."""
     if is_dataclass(part):
@@ -44,6 +44,7 @@ def lots(group: Numbered) -> Iterator[list[tuple[int, Experiment]]]:
         if lot and (len(lot) == LOT or sum(tables.values()) > TABLES):
             yield lot
             lot, tables = [], {id(shards): shards.features.nbytes}
+            first_of = {key: one for key, one in first_of.items() if one.simulation.shards is shards}
         lot.append((number, experiment))
     if lot:
         yield lot

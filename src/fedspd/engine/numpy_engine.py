@@ -21,13 +21,14 @@ from fedspd.engine.release import Drawn, release
 from fedspd.engine.round import Played, play, play_free
 from fedspd.engine.simulation import Outcome, Simulation, check_claims
 from fedspd.engine.spending import Gate, Spending
-from fedspd.typing import Argmin, Query, Release
+from fedspd.typing import Argmin, Batches, Query, Release
 
 NAME = "NumPy"
 PART = 512  # participants that one thread plays at a time, at most; so few play on one thread
 LEAST = 128  # in each of several parts: one costs 0.1 ms beside its work
 PARTS = 32  # of a round of very many: two for each of sixteen cores
 LARGE = 1 << 17  # numbers of whole shards side by side that are worth a part of their own: 1 MiB
+KEPT = 1 << 30  # bytes of features of which no second table is kept
 ALIKE = 0.7  # whole shards played together are at least this much of the longest one
 
 
@@ -44,6 +45,40 @@ class Exchanged(NamedTuple):
     replies: Any
     previous: Any  # replies that these replace
     clipped: Any  # diagnostic
+
+
+class WholeShards:
+    """The parts of a round in which clients use all their records, and their batches.
+
+    Where the same clients do so in every round, what is gathered once serves in all of them.
+    """
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.shards, everybody = simulation.shards, simulation.participants == simulation.shards.clients
+        self.again = everybody or simulation.same_participants
+        self.again &= self.shards.features.nbytes <= KEPT
+        self.asked: tuple[np.ndarray, np.ndarray] | None = None
+        self.parts: list[np.ndarray] = []
+        self.kept: dict[int, Batches] = {}
+
+    def ask(self, chosen: np.ndarray, records: np.ndarray) -> list[np.ndarray]:
+        """Parts of a round, by the numbers of its participants."""
+        before = self.asked
+        if before is None or records is not before[1] or not np.array_equal(chosen, before[0]):
+            self.parts = whole_parts(chosen, self.shards.rows[chosen], self.shards.features.shape[1])
+            self.kept, self.asked = {}, (chosen, records) if self.again else None
+        return self.parts
+
+    def batches(self, number: int, gathered: Callable[[], Batches]) -> Batches:
+        """Of a part: those of the round before, or gathered now."""
+        found = self.kept.get(number)
+        if found is None:
+            found = gathered()
+            if self.again:
+                features = found.features  # side by side: they are read in every round
+                features.flags.writeable = False
+                found = self.kept[number] = found._replace(rows=features)
+        return found
 
 
 GivenDraws = Callable[[int, np.ndarray], Draws]
@@ -83,10 +118,10 @@ def _simulate(
     standing = _begin(simulation, each)
     done = 0 if keeper is None else keeper.take_up(standing, NAME)
     spending = Spending(simulation.plan, simulation.shards.clients, gate, simulation.spent_every_round)
-    played: list[RoundPlan] = []
+    played, whole = list[RoundPlan](), WholeShards(simulation)
     for turn in plan_rounds(simulation, spending):
         if len(played) >= done:
-            _play_round(simulation, turn, standing, drawn, each)
+            _play_round(simulation, turn, standing, drawn, each, whole)
             if keeper is not None:
                 keeper.after_round(standing, NAME)
         played.append(turn)
@@ -105,7 +140,12 @@ def _begin(simulation: Simulation, each: ParallelMap) -> Standing:
 
 
 def _play_round(
-    simulation: Simulation, turn: RoundPlan, standing: Standing, drawn: GivenDraws, each: ParallelMap
+    simulation: Simulation,
+    turn: RoundPlan,
+    standing: Standing,
+    drawn: GivenDraws,
+    each: ParallelMap,
+    whole: WholeShards,
 ) -> None:
     """One round, whose participants are known and paid for."""
     algorithm, round = simulation.algorithm, turn.round
@@ -117,7 +157,7 @@ def _play_round(
     if len(chosen):
         heard_by_all = converted(told, simulation.shards.features.dtype)
         replies, previous, clipped = _play(
-            simulation, turn, arrived, heard_by_all, standing, drawn(round, chosen), scale, each
+            simulation, turn, arrived, heard_by_all, standing, drawn(round, chosen), scale, each, whole
         )
         standing.server = algorithm.merge(standing.server, told, replies, previous, np.ones(len(chosen)))
     standing.models.append(model := np.asarray(algorithm.model(standing.server)))
@@ -137,6 +177,7 @@ def _follow(simulation: Simulation, clients: Any, each: ParallelMap) -> Lagrangi
 def _play(
     simulation: Simulation, turn: RoundPlan, arrived: Arrived, told: Any, standing: Standing, drawn: Draws, scale: Any,
     each: ParallelMap,
+    whole: WholeShards,
 ) -> Exchanged:  # fmt: skip
     """One round of the participants, who leave states and replies in the tables: many, or unequal ones, in parts."""
     kind, chosen, algorithm = simulation.shards.features.dtype, arrived.chosen, simulation.algorithm
@@ -147,9 +188,12 @@ def _play(
     records = arrived.of(drawn.records)
     scales = np.broadcast_to(np.asarray(scale, kind).reshape(-1, 1, 1), (len(chosen), 1, 1))
 
-    def part(rows: Any) -> Exchanged:
+    def gathered(rows: Any) -> Batches:
+        return gather_batches(simulation.shards, chosen[rows], trimmed(records[rows]), arrived.divisors[rows])
+
+    def part(number: int, rows: Any) -> Exchanged:
         own = chosen[rows]
-        batches = gather_batches(simulation.shards, own, trimmed(records[rows]), arrived.divisors[rows])
+        batches = whole.batches(number, partial(gathered, rows)) if simulation.batch_size is None else gathered(rows)
         states = gather(standing.clients, own)
 
         def perturb(query: Query | Argmin, draws: np.ndarray) -> Release:
@@ -157,17 +201,17 @@ def _play(
 
         return _exchange(standing, own, play(algorithm, heard(told, rows), states, batches, perturb, drawn.noise[rows]))
 
-    parts = _parts(simulation, chosen)
+    parts = drawn_parts(len(chosen)) if simulation.batch_size is not None else whole.ask(chosen, records)
     if len(parts) == 1:
-        return part(slice(None))
+        return part(0, slice(None))
     replies, previous = np.empty((2, len(chosen), *standing.replies.shape[1:]), standing.replies.dtype)
     together = Exchanged(replies, previous, np.empty(len(chosen), kind))
 
-    def put(rows: Any) -> None:
-        for whole, own in zip(together, part(rows), strict=True):
-            whole[rows] = own
+    def put(number: int, rows: Any) -> None:
+        for all_of_them, own in zip(together, part(number, rows), strict=True):
+            all_of_them[rows] = own
 
-    list(each(put, parts))
+    list(each(lambda one: put(*one), list(enumerate(parts))))
     return together
 
 
@@ -177,13 +221,6 @@ def _exchange(standing: Standing, own: np.ndarray, played: Played) -> Exchanged:
     scatter(standing.clients, own, played.client)
     scatter(standing.replies, own, played.replies)
     return Exchanged(played.replies, previous, played.clipped)
-
-
-def _parts(simulation: Simulation, chosen: np.ndarray) -> list[Any]:
-    """Which participants are played together; it does not depend on how many threads there are."""
-    if simulation.batch_size is None:
-        return whole_parts(chosen, simulation.shards.rows[chosen], simulation.matrix[0])
-    return drawn_parts(len(chosen))
 
 
 def drawn_parts(participants: int) -> list[slice]:

@@ -1,5 +1,7 @@
 """What a program takes as input: of kin together, the arrays of each alone."""
 
+import gc
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -98,3 +100,18 @@ def test_what_kin_have_spent_is_counted_apart() -> None:
     assert one.participations.sum() > 0
     assert other.with_budget == other.may_take_part.sum() == 6
     assert (one.epsilon > other.epsilon).all()
+
+
+def test_records_of_runs_that_are_over_are_not_kept() -> None:
+    """Who is where is remembered for the next runs, and depends on how many records there are, not on them."""
+    from fedspd.engine.jax_engine.inputs import program_key
+    from fedspd.engine.jax_engine.lanes import make_inputs
+
+    run = batched(OURS)
+    run = replace(run, shards=replace(run.shards))
+    course = plan_course(run, Spending(run.plan, run.shards.clients, None))
+    make_inputs(run, course, program_key(run, np.float64, False), 0, 0, None)
+    kept = weakref.ref(run.shards)
+    del run
+    gc.collect()
+    assert kept() is None

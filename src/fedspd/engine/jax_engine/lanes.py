@@ -56,7 +56,8 @@ def stacked_inputs(lanes: Sequence[Lane], shape: ProgramKey, base: int, test: in
     first = lanes[0].simulation
     parts, arrived = take_apart(first.algorithm), [arrivals(lane.simulation, lane.course.turns) for lane in lanes]
     courses = tuple([_arrived(lane.course, came) for lane, came in zip(lanes, arrived, strict=True)])
-    places = _stacked_places(courses, first.shards, shape.rounds, shape.places, base)
+    held = _Held(first.shards.offsets.tobytes(), first.shards.sizes.tobytes())
+    places = _stacked_places(courses, held, shape.rounds, shape.places, base)
     divisors, louder = first.batch_sizes(places.client), np.ones(places.client.shape)
     for lane, came in enumerate(arrived):
         if came is not None:
@@ -112,11 +113,18 @@ def _inverse_steps(parts: Parts, rounds: np.ndarray) -> np.ndarray:
     return np.hstack([none[:, :0], *found])
 
 
+class _Held(NamedTuple):
+    """Where the records of each client begin and how many it has, as what is remembered by: it keeps no table alive."""
+
+    offsets: bytes
+    sizes: bytes
+
+
 @lru_cache(maxsize=4)  # points of a sweep have the same seeds
-def _stacked_places(courses: tuple[Course, ...], shards: Shards, rounds: int, places: int, base: int) -> RoundArrays:
+def _stacked_places(courses: tuple[Course, ...], held: _Held, rounds: int, places: int, base: int) -> RoundArrays:
     """(lanes, rounds, ...)."""
     return jax.tree.map(
-        lambda *arrays: np.stack(arrays), *[_places(each, shards, rounds, places, base) for each in courses]
+        lambda *arrays: np.stack(arrays), *[_places(each, held, rounds, places, base) for each in courses]
     )
 
 
@@ -132,9 +140,10 @@ def _of_its_own(
 
 
 @lru_cache(maxsize=128)  # runs that share a seed and a deal share all of it
-def _places(course: Course, shards: Shards, rounds: int, places: int, base: int) -> RoundArrays:
+def _places(course: Course, held: _Held, rounds: int, places: int, base: int) -> RoundArrays:
     """Who is where in all rounds; what depends on the method is left open."""
     turns, size = course.turns, (rounds, places)
+    offsets, sizes = (np.frombuffer(each, np.int64) for each in held)
     numbers = np.arange(1, rounds + 1)
     numbers[: len(turns)] = [turn.round for turn in turns]
     present = np.zeros(size, bool)
@@ -146,9 +155,9 @@ def _places(course: Course, shards: Shards, rounds: int, places: int, base: int)
         inverse_steps=None,
         free=np.array([turn.free for turn in turns] + [False] * (rounds - len(turns))),
         client=client,
-        row=np.where(present, client, shards.clients).astype(np.int32),
-        begin=(base + shards.offsets[client]).astype(np.int32),
-        size=shards.sizes[client].astype(np.int32),
+        row=np.where(present, client, len(sizes)).astype(np.int32),
+        begin=(base + offsets[client]).astype(np.int32),
+        size=sizes[client].astype(np.int32),
         divisor=None,
         scale=None,
         present=present,

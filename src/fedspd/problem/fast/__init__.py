@@ -17,6 +17,7 @@ from fedspd.problem.losses import Loss, Softmax
 from fedspd.problem.regularizers import L1, ElasticNet, Regularizer, SquaredL2, Unregularized
 from fedspd.typing import Batches, Picked
 
+BLOCK = 16  # as in `kernels.c`: what is computed of records may reach so far beyond the last
 KINDS = {np.dtype(np.float64): ctypes.c_double, np.dtype(np.float32): ctypes.c_float}
 
 
@@ -60,7 +61,7 @@ def gradient(
         "gradients", weights.dtype, clients, records, columns, outputs, features, _apart(features),
         _targets(loss, labels, weights), None if shares is None else _like(shares, weights), _like(divisors, weights),
         float(bound), _like(weights, weights), mean, norms, clipped,
-        np.empty((2 * columns + 1) * wide, weights.dtype),
+        np.empty((2 * columns + 5) * wide, weights.dtype),
     )  # fmt: skip
     return Clipped(mean, norms, clipped)
 
@@ -91,7 +92,7 @@ def proximal_steps(
         None if shares is None else _like(shares, x), _like(divisors, x), float(bound),
         float(inverse_step) * step_size, *prox, float(penalty), step_size,
         center, _apart(center), dual, _apart(dual),
-        x, average, clipped, np.empty((2 * columns + 1) * wide + 2 * columns * outputs, kind),
+        x, average, clipped, np.empty((2 * columns + 5) * wide + 2 * columns * outputs, kind),
     )  # fmt: skip
     return Walked(average, x, clipped)
 
@@ -104,9 +105,9 @@ def newton(
     if not _fits(loss, start, features, 3) or loss.outputs != 2 or start.dtype != np.float64:
         return None
     clients, records, columns = features.shape
-    wide = -(-columns // 16) * 16
+    wide = -(-columns // 8) * 8
     found, done = np.array(start, order="C"), np.empty(clients, np.uint8)
-    scratch = np.empty(records * (wide + 3) + (columns + 6) * wide)
+    scratch = np.empty(records * (wide + 3) + (wide + 2) * wide + BLOCK)
     _call(
         "newton", None, clients, records, columns, features, _apart(features), _targets(loss, labels, start),
         *(_like(one, start) for one in (lengths, shares, curvature, pull, goal)), float(clip_norm),

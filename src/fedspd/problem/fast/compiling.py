@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-TEXTS = ("kernels.c", "classes.h", "newton.h", "steps.h")
+TEXTS = ("kernels.c", "classes.h", "lanes.h", "newton.h", "steps.h")
 # no fast-math: what is proved of rounding holds for sums in any order, and for nothing else
 OPTIONS = ("-O3", "-std=gnu11", "-fopenmp-simd", "-fno-math-errno", "-fPIC", "-shared")
 

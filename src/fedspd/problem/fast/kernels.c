@@ -16,8 +16,11 @@
 #else
 #define ASK_FOR(place) ((void)(place))
 #endif
-#define AHEAD 8 /* records: asked for later they would come too late */
-#define FEW 16 /* records: their rows stay in a cache, their numbers on the stack */
+#define AHEAD 8  /* records: asked for later they would come too late */
+#define FOUR 4   /* records that are taken at a time */
+#define BLOCK 16 /* whose slopes are computed side by side */
+static const double FACTORIALS[] = {1.0,     1.0,      2.0,       6.0,        24.0,        120.0,        720.0,
+                                    5040.0,  40320.0,  362880.0,  3628800.0,  39916800.0,  479001600.0,  6227020800.0};
 
 #define REAL double
 #define WHOLE long long
@@ -27,13 +30,11 @@
 #define LN2_HIGH 0x1.62e42feep-1
 #define LN2_LOW 0x1.a39ef35793c76p-33
 #define TERMS 13
-#define EXP exp
 #define SQRT sqrt
 #define NAME(name) name##_float64
 #include "steps.h"
 #include "newton.h"
 #undef REAL
-#undef EXP
 #undef SQRT
 #undef NAME
 
@@ -53,7 +54,6 @@
 #define LN2_HIGH 0x1.62e4p-1
 #define LN2_LOW 0x1.7f7d1cp-20
 #define TERMS 7
-#define EXP expf
 #define SQRT sqrtf
 #define NAME(name) name##_float32
 #include "steps.h"

@@ -1,84 +1,35 @@
 /* The clipped gradient of two classes for one type of numbers, REAL and what goes with it, and proximal steps of any.
 
-   A record's score, its slope and its part of the sum follow while it is in the nearest cache. Clients stand apart, so a
-   result does not depend on who is computed beside it. */
+   Records are read once, by BLOCKs: scores, slopes and their part of the sum follow while they are in the nearest cache. Clients
+   stand apart, so a result does not depend on who is computed beside it. */
 
-INLINE REAL NAME(dot)(const REAL *restrict a, const REAL *restrict b, long n)
-{
-    REAL sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (long i = 0; i < n; i++) sum += a[i] * b[i];
-    return sum;
-}
+#include "lanes.h"
 
-INLINE void NAME(add)(REAL *restrict to, REAL scale, const REAL *restrict from, long n)
-{
-#pragma omp simd
-    for (long i = 0; i < n; i++) to[i] += scale * from[i];
-}
-
-/* A batch's records: one after the other from `features` on, or the rows of that table which `numbers` names. */
-typedef struct {
-    const REAL *features;
-    const long long *numbers, *last; /* of all batches; none where records are together */
-} NAME(Rows);
-
-INLINE const REAL *NAME(row)(NAME(Rows) rows, long columns, long r)
-{
-    return rows.features + (rows.numbers ? rows.numbers[r] : r) * columns;
-}
-
-/* A row that is read for the first time. What lies anywhere in a large table takes long to come, so another one is asked
-   for AHEAD of its turn. */
-INLINE const REAL *NAME(coming)(NAME(Rows) rows, long columns, long r)
-{
-    if (rows.numbers) {
-        const long long *ahead = rows.last - (rows.numbers + r) > AHEAD ? rows.numbers + r + AHEAD : rows.last;
-        for (long j = 0; j < columns; j += 64 / (long)sizeof(REAL)) ASK_FOR(rows.features + *ahead * columns + j);
-    }
-    return NAME(row)(rows, columns, r);
-}
-
-/* e^-score, or of a score so low that it makes no difference; what is not a number stays one. */
-INLINE REAL NAME(odds)(REAL score)
-{
-    REAL against = -score < 80 ? -score : 80;
-    return EXP(score != score ? score : against);
-}
-
-/* One client's sum of clipped gradients by the contrast, into `sum`; the share of its records that were clipped. A few
-   records at a time go from pass to pass, so that none waits for what is slow with another. */
+/* One client's sum of clipped gradients by the contrast, into `sum`; the share of its records that were clipped. */
 INLINE REAL NAME(batch)(long records, long columns, NAME(Rows) rows, const REAL *restrict labels,
                         const REAL *restrict shares, REAL divisor, REAL bound, const REAL *restrict contrast,
                         REAL *restrict sum, REAL *restrict norms)
 {
     long longer = 0, present = 0;
-    REAL scores[FEW], squares[FEW];
     for (long j = 0; j < columns; j++) sum[j] = 0;
-    for (long first = 0; first < records; first += FEW) {
-        long few = records - first < FEW ? records - first : FEW;
-        for (long r = 0; r < few; r++) {
-            const REAL *row = NAME(coming)(rows, columns, first + r);
-            REAL score = 0, square = 0;
-#pragma omp simd reduction(+ : score, square)
-            for (long j = 0; j < columns; j++) {
-                score += row[j] * contrast[j];
-                square += row[j] * row[j];
-            }
-            scores[r] = score, squares[r] = square;
-        }
-        for (long r = 0; r < few; r++) scores[r] = NAME(odds)(scores[r]);
-        for (long r = 0; r < few; r++) {
-            REAL slope = 1 / (1 + scores[r]) - labels[first + r];
-            REAL norm = SQRT(2 * squares[r] * slope * slope), over = norm / bound;
-            if (norms) norms[first + r] = norm;
+    for (long r = 0; r < records; r += BLOCK) {
+        long count = records - r < BLOCK ? records - r : BLOCK;
+        REAL slopes[BLOCK] = {0}, squares[BLOCK] = {0}, tails[BLOCK];
+        NAME(products)(r, count, columns, rows, contrast, slopes, squares);
+        NAME(probabilities)(slopes, tails);
+        for (long i = 0; i < count; i++) {
+            REAL slope = slopes[i] - labels[r + i];
+            REAL norm = SQRT(2 * squares[i] * slope * slope);
+            REAL over = norm / bound;
+            if (norms) norms[r + i] = norm;
             longer += norm > bound;
-            present += squares[r] > 0;
+            present += squares[i] > 0;
             over = (over > 1 ? over : 1) * divisor;
-            if (shares) slope *= shares[first + r];
-            scores[r] = slope / over;
+            if (shares) slope *= shares[r + i];
+            slopes[i] = slope / over;
         }
-        for (long r = 0; r < few; r++) NAME(add)(sum, scores[r], NAME(row)(rows, columns, first + r), columns);
+        for (long i = count; i < BLOCK; i++) slopes[i] = 0;
+        NAME(add_rows)(r, count, columns, rows, slopes, sum);
     }
     return (REAL)longer / (REAL)(present > 0 ? present : 1);
 }
@@ -136,13 +87,13 @@ CLONES void NAME(gradients)(long clients, long records, long columns, long outpu
 /* Proximal steps of stacked clients: x <- prox(keep x + anchor - gradient), soft-thresholding and then shrinking. */
 CLONES void NAME(steps)(long clients, long steps, long records, long columns, long outputs, const REAL *features,
                         const long long *numbers, const REAL *labels, const REAL *shares, const REAL *divisors,
-                        REAL bound, REAL keep, REAL threshold, REAL shrink,
-                        REAL penalty, REAL step_size, const REAL *center, long center_apart, const REAL *dual,
-                        long dual_apart, REAL *x, REAL *average, REAL *clipped, REAL *scratch)
+                        REAL bound, REAL keep, REAL threshold, REAL shrink, REAL penalty, REAL step_size,
+                        const REAL *center, long center_apart, const REAL *dual, long dual_apart, REAL *x,
+                        REAL *average, REAL *clipped, REAL *scratch)
 {
     long width = outputs * columns, batch = records * columns, wide = NAME(wide)(outputs);
-    REAL *seen = scratch, *sum = seen + columns * wide, *scores = sum + columns * wide, *anchor = scores + wide;
-    REAL *gradient = anchor + width;
+    REAL *seen = scratch, *sum = seen + columns * wide, *scores = sum + columns * wide;
+    REAL *anchor = scores + (1 + FOUR) * wide, *gradient = anchor + width;
     const long long *last = numbers ? numbers + clients * steps * records - 1 : 0;
     for (long k = 0; k < clients; k++) {
         REAL *own = x + k * width, *total = average + k * width;
