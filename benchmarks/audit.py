@@ -3,28 +3,27 @@
 The minutes, of one core or about, decide how many runs a row has, whatever the machine. With ten minutes or more the
 tables of docs/audit.md are written anew.
 
-Usage: python -m benchmarks.audit [--minutes 10]
+  python -m benchmarks.audit --minutes 10
+  python -m benchmarks.audit --speed 1000000    that many pairs of runs of the paper's setting on all cores, timed
 """
 
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from benchmarks.audit_claims import SAMPLINGS, TRUSTS, UNITS, Kind, claims, variants
+from benchmarks.audit_games import LEAST, MOST, on_all_cores, played
+from benchmarks.audit_limits import SAMPLED, jacobian_table, minimizers, runs_table, speed_table
 from benchmarks.audit_records import FIGURE, canary_table, membership_table, rebuilt_table
 from fedspd.algorithms.methods.fedspd_published import FedSPDPublished
 from fedspd.algorithms.parts.step_sizes import Constant
-from fedspd.audit.bounds import CONFIDENCE, Claim, Lower, lower_bound
-from fedspd.audit.game import play_game
-from fedspd.audit.target import Target, worst_pair
+from fedspd.audit.bounds import Claim, Lower
+from fedspd.audit.target import Target
 from fedspd.audit.verdict import Contest
 from fedspd.engine.release import Drawn, release
 from fedspd.evaluate.counting import Counting
@@ -34,36 +33,21 @@ from fedspd.testing import Statement, audit_mechanism
 
 PAGE = Path(__file__).parents[1] / "docs" / "audit.md"
 ENOUGH_TO_WRITE = 10.0  # minutes
-LEAST, MOST = 2000, 200_000  # runs of a row
-NUMBERS = 2.5e6  # that a minute is enough for
-OVERHEAD = 50  # numbers beside a batch
-EXACT = 10  # times as many where minima are exact
 ORDER = [*UNITS, *SAMPLINGS, *TRUSTS]
 RATIOS, PARTICIPATIONS = (0.5, 0.1, 0.02, 0.004), (20, 50, 100)  # of rho Q over gamma
 PUBLISHED = {"records": 10, "epsilon": 1.0, "delta": 1e-4}
 
 
-def played(contest: Contest, minutes: float, share: float) -> tuple[Lower, int]:
-    """Play as many runs as the row's size leaves for the time, the same on every machine; rows share the error."""
-    target, pair = contest.target, worst_pair(contest.target)
-    drawn = target.algorithm.local_steps * (target.batch_size or -(-target.held // target.algorithm.local_steps))
-    numbers = OVERHEAD + drawn * target.columns * (2 + target.algorithm.local_steps)
-    numbers *= target.participations * (EXACT if target.algorithm.exact else 1)
-    runs = int(np.clip(NUMBERS * minutes / numbers, LEAST, MOST))
-    confidence = 1 - (1 - CONFIDENCE) * share
-    return lower_bound(*play_game(target, pair, runs, 0), contest.claim, confidence), runs
-
-
-def on_all_cores(work: Callable[[Contest], Any], games: list[Contest]) -> Iterator[Any]:
-    """What comes of each game, in their order."""
-    with ProcessPoolExecutor(mp_context=get_context("forkserver")) as pool:
-        yield from pool.map(work, games)
-
-
-def proved_tables(minutes: float) -> tuple[Iterator[str], Iterator[str]]:
-    """Of all claims what share of each is proved to leak, and of some the numbers; all of them share the error."""
+def proved_tables(minutes: float) -> dict[str, Iterator[str]]:
+    """Of all claims what share of each is proved to leak, of some the numbers and the limits; all share the error."""
     games = sum(map(len, claims().values())) + sum(map(len, variants().values())) + 1
-    return kinds_table(minutes, 1 / games), variants_table(minutes, 1 / games)
+    share = 1 / (games + 2 * len(SAMPLED) + len(minimizers()))
+    return {
+        "kinds": kinds_table(minutes, share),
+        "proved": variants_table(minutes, share),
+        "runs": runs_table(minutes, share),
+        "jacobian": jacobian_table(minutes, share),
+    }
 
 
 def kinds_table(minutes: float, share: float) -> Iterator[str]:
@@ -154,27 +138,34 @@ def written(page: str, name: str, lines: list[str]) -> str:
     return block.sub(lambda found: found[1] + "\n".join(["", *lines, "", ""]) + found[2], page)
 
 
-def main() -> None:
-    """Print the tables, and write them where there was time enough."""
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--minutes", type=float, default=ENOUGH_TO_WRITE)
-    minutes = arguments.parse_args().minutes
+def tables_of(minutes: float) -> dict[str, Iterator[str]]:
+    """By their places in the page."""
     runs = int(np.clip(20_000 * minutes, LEAST, MOST))
-    kinds, proved = proved_tables(minutes)
-    tables = {
+    return {
         "membership": membership_table(runs, FIGURE if minutes >= ENOUGH_TO_WRITE else None),
         "canaries": canary_table(),
         "rebuilt": rebuilt_table(),
-        "kinds": kinds,
-        "proved": proved,
+        **proved_tables(minutes),
         "published": published_table(minutes),
+        "speed": speed_table(int(np.clip(2000 * minutes, LEAST, MOST))),
     }
+
+
+def main() -> None:
+    """Print the tables, and write them where there was time enough."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--minutes", type=float, default=ENOUGH_TO_WRITE)
+    arguments.add_argument("--speed", type=int, metavar="PAIRS", help="only time so many games, on all cores")
+    given = arguments.parse_args()
+    if given.speed is not None and given.speed < LEAST:
+        arguments.error(f"expected at least {LEAST} pairs, got {given.speed}; fewer prove nothing.")
+    tables = tables_of(given.minutes) if given.speed is None else {"speed": speed_table(given.speed)}
     lines: dict[str, list[str]] = {name: [] for name in tables}
     for name, table in tables.items():
         for line in table:
             print(line, flush=True)
             lines[name].append(line)
-    if minutes >= ENOUGH_TO_WRITE:
+    if given.minutes >= ENOUGH_TO_WRITE and given.speed is None:
         page = PAGE.read_text("utf-8")
         for name, found in lines.items():
             page = written(page, name, found)

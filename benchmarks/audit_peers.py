@@ -16,12 +16,13 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.peers import QUIET, TORCH, Bench, FailedError, Peer, fence, folders, last_line
+from benchmarks.peers import QUIET, TORCH, VISION, Bench, FailedError, Peer, fence, folders, last_line
 from fedspd.privacy.accounting import Gaussian, calibrate
 from fedspd.testing import Lower, Statement, audit_mechanism
 
@@ -33,6 +34,8 @@ PEERS = (
     Peer("diffprivlib", "diffprivlib", "with_diffprivlib.py", ("diffprivlib==0.6.6", "scikit-learn==1.5.2")),
     Peer("opacus", "Opacus", "with_opacus.py", (TORCH, "opacus==1.6.0")),
     Peer("nvflare", "NVFlare", "with_nvflare.py", ("nvflare==2.9.0",)),
+    Peer("appfl", "APPFL", "with_appfl.py", (TORCH, VISION, "opacus==1.6.0", "appfl==1.12.0")),
+    Peer("jax_privacy", "JAX Privacy", "with_jax_privacy.py", ("jax==0.10.2", "jax_privacy==2.0.0")),
 )
 
 
@@ -66,26 +69,20 @@ def line(name: str, declared: dict[str, Any], releases: tuple[np.ndarray, np.nda
 def rows_of(peer: Peer, bench: Bench, runs: int) -> Iterator[str]:
     """Of one library, or why there are none."""
     try:
-        python = bench.python(peer)
         with tempfile.TemporaryDirectory(dir=bench.folder) as work:
-            command = [
-                *(bench.fence or []),
-                str(python),
-                "-W",
-                "ignore",
-                str(SCRIPTS / peer.script),
-                work,
-                "--runs",
-                str(runs),
-            ]
-            done = subprocess.run(
-                command, env=os.environ | QUIET, capture_output=True, text=True, timeout=LIMIT, check=False
-            )
-            if done.returncode:
-                raise FailedError(last_line(done.stderr))
+            ran(bench, peer, peer.script, work, "--runs", str(runs))
             yield from table(Path(work))
     except (FailedError, subprocess.TimeoutExpired) as reason:
         yield f"| {peer.label} | | | | could not be tried: {reason} |"
+
+
+def ran(bench: Bench, peer: Peer, script: str, *arguments: str) -> str:
+    """What a script prints that ran in a library's environment, with a loopback and nothing else."""
+    command = [*(bench.fence or []), str(bench.python(peer)), "-W", "ignore", str(SCRIPTS / script), *arguments]
+    done = subprocess.run(command, env=os.environ | QUIET, capture_output=True, text=True, timeout=LIMIT, check=False)
+    if done.returncode:
+        raise FailedError(last_line(done.stderr))
+    return done.stdout
 
 
 def table(folder: Path) -> Iterator[str]:
@@ -93,6 +90,15 @@ def table(folder: Path) -> Iterator[str]:
     for number, case in enumerate(json.loads((folder / "cases.json").read_text())):
         releases = tuple(np.load(folder / f"{number}-{world}.npy") for world in (0, 1))
         yield line(case["name"], case["declared"], (releases[0], releases[1]))
+
+
+@contextmanager
+def audited(keep: bool) -> Iterator[Bench]:
+    """Environments of libraries that are audited."""
+    with folders(keep) as (folder, environments):
+        bench = Bench(folder, environments / "audited", fence(), LIMIT, 1)
+        bench.environments.mkdir(exist_ok=True)
+        yield bench
 
 
 def main() -> None:
@@ -104,9 +110,7 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help="keep environments in $XDG_CACHE_HOME/fedspd/peers")
     given = parser.parse_args()
     print("| mechanism | declared ε | proved to leak | runs | |\n|---|---|---|---|---|")
-    with folders(given.keep) as (folder, environments):
-        bench = Bench(folder, environments / "audited", fence(), LIMIT, 1)
-        bench.environments.mkdir(exist_ok=True)
+    with audited(given.keep) as bench:
         for peer in PEERS:
             if given.only in (None, peer.name):
                 for row in rows_of(peer, bench, given.runs):

@@ -26,7 +26,7 @@ from benchmarks.defaults.pool import play_all
 from benchmarks.defaults.rows import append_rows, read_rows, settings_text
 from benchmarks.defaults.tables import GENERATED
 from fedspd.cli.progress import progress
-from fedspd.config import load, parse_override
+from fedspd.config import load, parse_override, parse_overrides
 from fedspd.report import draw, to_png
 from fedspd.studies.jobs import program_digest
 from scripts.write_results import FIGURES as FOLDER
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> None:
     """Play what no file tells of."""
-    settings: dict[str, Any] = dict(parse_override(text) for text in options.set)
+    settings = parse_overrides(options.set, {})
     load(PRESET, settings)  # refuses what cannot be set before any work
     known = {row.key for row in read_rows(options.rows, options.program) if row.settings == settings_text(settings)}
     number, parts = options.part

@@ -1,13 +1,17 @@
 """The tables of audits leave out no proved method, claim what they say, and are written into their places."""
 
+import re
 from dataclasses import fields
 from itertools import product
 
 import numpy as np
 import pytest
 
-from benchmarks.audit import PARTICIPATIONS, PUBLISHED, RATIOS, hidden_state, told, written
+from benchmarks.audit import PAGE, PARTICIPATIONS, PUBLISHED, RATIOS, hidden_state, tables_of, told, written
+from benchmarks.audit_bounds import ours
 from benchmarks.audit_claims import TRUSTS, UNITS, Kind, claims, variants
+from benchmarks.audit_games import timed
+from benchmarks.audit_limits import both_families, minimizers, without_jacobian
 from benchmarks.audit_peers import PEERS, SCRIPTS, line, statement_of
 from benchmarks.audit_records import rebuilt_table
 from fedspd.algorithms import METHODS
@@ -92,6 +96,26 @@ def test_a_table_takes_the_place_of_the_last_one() -> None:
     assert written(page, "x", ["| new |"]) == page.replace("old\n", "\n| new |\n\n")
 
 
+def test_every_table_has_its_place_in_the_page() -> None:
+    page = PAGE.read_text("utf-8")
+    assert sorted(re.findall(r"<!-- (\w+) -->", page.replace("<!-- end -->", ""))) == sorted(tables_of(1.0))
+
+
+def test_claims_that_pay_for_a_jacobian_are_less_without_it_and_prove_less_with_it_kept() -> None:
+    assert {"one-shot", "dp-radmm"} <= set(minimizers())
+    assert "ddp-admm-pvp" not in minimizers(), "it has nothing to pay for"
+    for contest in minimizers().values():
+        assert 0.5 * contest.claim.epsilon < without_jacobian(contest.claim) < 0.95 * contest.claim.epsilon
+    shrinking, kept = both_families(minimizers()["one-shot"], minutes=1.0, share=1.0)
+    assert kept.epsilon < shrinking.epsilon
+    assert kept.direct == shrinking.direct, "of one game"
+
+
+def test_parts_of_a_timed_game_have_draws_of_their_own() -> None:
+    game = timed(minimizers()["one-shot"], 33)
+    assert [len(np.unique(scores)) for scores in game.scores] == [33, 33]
+
+
 def test_records_are_read_off_uploads_without_noise_and_only_then() -> None:
     none, ten, *_ = list(rebuilt_table())[2:]
     assert "100.0 %" in none
@@ -110,6 +134,14 @@ def test_a_declared_epsilon_of_gaussian_noise_is_held_against_its_whole_profile(
     assert statement is not None
     assert statement.claim.epsilon == pytest.approx(2.0, rel=1e-3)
     assert statement.claim.history
+
+
+def test_bounds_are_compared_in_the_order_in_which_the_other_program_has_them() -> None:
+    """Of its script: three of scores, then for every run one of any profile and one of Gaussian DP."""
+    scores = np.random.default_rng(0).standard_normal((2, 2000)) + np.array([[0.0], [2.0]])
+    names = list(ours((scores[0], scores[1]), [(4000, 800, 458), (4000, 800, 626)]))
+    assert [name.startswith("many runs") for name in names] == [True] * 3 + [False] * 4
+    assert [name.endswith("Gaussian DP") for name in names] == [False, False, True, False, True, False, True]
 
 
 def test_every_library_is_pinned_or_comes_with_this_project() -> None:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from fedspd.cli.commands.plan import register
 from fedspd.data import read_schema
 from fedspd.errors import InputError
+from fedspd.privacy.accounting import Gaussian, spent
 
 APP = typer.Typer(pretty_exceptions_enable=False)
 register(APP)
@@ -50,6 +51,19 @@ def values(*arguments: str) -> dict[str, Any]:
 def schema(tmp_path: Path) -> str:
     (tmp_path / "schema.toml").write_text(SCHEMA)
     return str(tmp_path / "schema.toml")
+
+
+@pytest.mark.parametrize("setting", ["privacy.noise_multiplier=2", "privacy.budget=round"])
+def test_a_plan_of_given_noise_or_of_a_budget_for_a_round_says_what_all_rounds_come_to(setting: str) -> None:
+    plan = values(*SITES, "--rounds", "4", "--participants", "5", "--moments-share", "0", "--set", setting)
+    rounds = [(Gaussian(plan["noise_multiplier"]), 4)]
+    assert plan["epsilon"] == pytest.approx(spent(rounds, 1e-5).epsilon, rel=1e-6)
+    assert plan["epsilon"] > 2
+
+
+def test_a_plan_on_public_bounds_has_no_moments_to_pay_for() -> None:
+    by_option, by_setting = values(*SITES, "--moments-share", "0"), values(*SITES, "--set", "data.scaling=min-max")
+    assert by_option == by_setting != values(*SITES)
 
 
 def test_without_columns_a_plan_says_what_noise_each_coordinate_gets() -> None:

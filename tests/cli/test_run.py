@@ -147,7 +147,7 @@ def test_in_a_pipe_the_summary_has_no_progress_bar_and_no_colors(done: dict[str,
 def test_on_a_terminal_there_is_a_progress_bar_and_stdout_stays_clean(tmp_path: Path) -> None:
     terminal, end = pty.openpty()
     with open(terminal, "rb", buffering=0) as screen:
-        command = [SCRIPT, *RUN, "--set", "run.rounds=30"]
+        command = [SCRIPT, *RUN, "--set", "partition.seed=1"]
         env = environment(tmp_path) | {"TERM": "xterm"}
         with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=end, text=True) as process:
             os.close(end)
@@ -157,7 +157,7 @@ def test_on_a_terminal_there_is_a_progress_bar_and_stdout_stays_clean(tmp_path: 
             assert process.stdout
             assert "\x1b" not in process.stdout.read()
     assert process.returncode == 0
-    assert b"30/30" in shown
+    assert b"3/3" in shown
 
 
 def _read(screen: Any) -> bytes:

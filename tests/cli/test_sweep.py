@@ -29,7 +29,7 @@ FIRST: dict[str, tuple[str, ...]] = {"small": (*SMALL, "--out", "study"), "defau
 THEN: dict[str, tuple[str, ...]] = {
     "again": (*SMALL, "--out", "../small/study", "--json", "--metric", "test_loss"),
     "report": ("report", "../small/study", "--out", "one.html"),
-    "other": (*SMALL, "--out", "../default/runs/sweep", "--set", "run.rounds=3"),
+    "other": (*(part.replace("run.rounds=2", "run.rounds=3") for part in SMALL), "--out", "../default/runs/sweep"),
     "help": ("sweep", "--help"),
     "no grid": ("sweep", "proved"),
     "empty grid": ("sweep", "--grid", "privacy.epsilon="),

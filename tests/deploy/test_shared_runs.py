@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from dataclasses import replace
-from math import sqrt
+from math import ceil, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from fedspd.config import changed
 from fedspd.deploy.masks.signed import Scope
 from fedspd.deploy.protocol import messages
 from fedspd.deploy.protocol.sums import round_part
+from fedspd.deploy.server.results import sites_of, table
 from fedspd.deploy.setup.check import check_site
 from fedspd.deploy.site import client as client_module
 from fedspd.deploy.site.approval import waiting
@@ -56,6 +57,11 @@ def test_a_site_is_charged_for_both_numbers_and_the_results_say_them(tmp_path: P
     assert summary.epsilon_alone == pytest.approx(alone, rel=1e-6)
     assert 1.5 < alone < ALONE
     assert [member.charges for member in checkpoint.roster] == [4] * SITES
+    sites = sites_of(checkpoint)
+    assert [site["epsilon_alone"] for site in sites] == pytest.approx([alone] * SITES, rel=1e-6)
+    heads, *lines = table(sites).splitlines()
+    assert heads.endswith("epsilon    alone")
+    assert all(line.endswith(f"{ceil(alone * 1e4) / 1e4:.4f}") for line in lines)
     assert f"of {ALONE:g} if everybody else colludes, spent in all" in made.log()
     (line,) = (one.told for one in check_site(made.sites[0]) if one.what == "ledger")
     assert f"of {ALONE:g} if everybody else colludes, at delta 1e-05 spent" in line

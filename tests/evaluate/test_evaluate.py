@@ -71,6 +71,18 @@ def test_another_question_is_another_charge_and_is_refused_where_nothing_is_left
     assert len(read_evaluations(folder)) == 1
 
 
+def test_counts_by_subgroup_answer_a_question_about_all_records_for_free(folder: Path) -> None:
+    parts = evaluate_folder(folder, Asked(subgroup="sex"))
+    before = (folder / "evaluation.json").read_bytes()
+    assert evaluate_folder(folder, Asked()) == parts
+    assert parts.of("accuracy").group is None
+    assert (folder / "evaluation.json").read_bytes() == before
+    with pytest.raises(InputError, match="every client must have budget left for a measurement"):
+        evaluate_folder(folder, Asked(), again=True)
+    with pytest.raises(InputError, match="every client must have budget left for a measurement"):
+        evaluate_folder(folder, Asked(bins=4))
+
+
 def test_another_least_size_of_subgroups_is_read_from_the_same_counts_for_free(folder: Path) -> None:
     first = evaluate_folder(folder, Asked(subgroup="sex"))
     before = charges(folder)

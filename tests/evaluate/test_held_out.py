@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedspd.data import Category, assign
+from fedspd.data import Category, Table, assign
 from fedspd.data.holding.held_out import hold_out_by_key, planned_holdings
 from fedspd.errors import InputError
 from tests.support.held_out import KEY, broken_sides, small_table, units
@@ -60,6 +60,40 @@ def test_the_records_of_a_person_weigh_one_together_and_never_more() -> None:
     sums = np.bincount(codes, held.weights)[np.unique(codes)]
     assert held.units == len(sums)
     assert ((sums <= 1) & (sums > 1 - 1e-8)).all()
+
+
+def test_one_record_of_a_named_person_may_move_all_records_of_another_which_is_why_records_of_persons_are_refused() -> (
+    None
+):
+    moved = 0
+    for seed in range(20):
+        table = small_table(np.random.default_rng(seed), 30, persons=True)
+        assert table.persons is not None
+        codes = table.persons.codes.copy()
+        codes[0] = codes.max() + 1  # one record is about somebody else
+        other = replace(table, persons=Category(codes, table.persons.levels))
+        changed = held_of(table) != held_of(other)
+        strangers = changed & (table.persons.codes != table.persons.codes[0]) & (codes != codes[0])
+        moved = max(moved, int(strangers.sum()))
+    assert moved > 2, "of a claim for one record"
+
+
+def test_an_empty_record_may_send_another_to_the_other_side_which_is_why_poisson_batches_of_records_are_refused() -> (
+    None
+):
+    found = False
+    for seed in range(20):
+        values = np.random.default_rng(seed).permutation(30) + 1.0
+        table = replace(small_table(np.random.default_rng(seed), 30), cells={"x": values})
+        empty = replace(table, cells={"x": np.where(np.arange(30) == 0, 0.0, values)})
+        found = found or bool((held_of(table) != held_of(empty))[1:].any())
+    assert found
+
+
+def held_of(table: Table) -> np.ndarray:
+    """Which rows one client holds out."""
+    _, held = hold_out_by_key(table, assign(table, np.zeros(len(table), int), 1), 0.4, KEY)
+    return np.isin(np.arange(len(table)), held.rows)
 
 
 def test_plans_know_the_sizes_before_anybody_looks_at_a_record() -> None:

@@ -65,6 +65,22 @@ def test_a_run_that_did_not_diverge_prints_its_accuracy(tmp_path: Path) -> None:
     assert "%  (averaged" in done.out
 
 
+@pytest.mark.parametrize(("data", "trivial"), [("breast-cancer", "the majority class"), ("diabetes", "the mean")])
+def test_a_model_that_is_worse_than_none_says_so_and_what_would_help(tmp_path: Path, data: str, trivial: str) -> None:
+    words = ("run", "--data", data, "--clients", "5", "--out", "made", "--set", "run.seed=1")
+    weak = typed(tmp_path, *words, "--epsilon", "0.01", "--delta", "1e-5")
+    said = " ".join(weak.out.split())
+    assert f"worse than always predicting {trivial}: noise outweighs what the records say; a larger epsilon" in said
+    assert ("bounds of the target that are no wider" in said) == (data == "diabetes")
+    assert typed(tmp_path, "report", "made").code == 0
+    assert "Beware: worse than always" in (tmp_path / "made" / "report.html").read_text("utf-8")
+
+
+def test_a_model_that_learned_something_is_not_called_worse_than_none(tmp_path: Path) -> None:
+    good = typed(tmp_path, "run", "--data", "digits", "--clients", "5", "--epsilon", "8", "--delta", "1e-5")
+    assert "worse than" not in good.out
+
+
 def test_a_weak_budget_carries_a_warning(tmp_path: Path) -> None:
     weak = typed(tmp_path, *QUICK, "--set", "privacy.epsilon=11")
     assert "Warning: epsilon is above 10, where what is proved protects little" in weak.out

@@ -19,11 +19,13 @@ from tests.support.command import Finished, run_all, run_script
 
 pytestmark = pytest.mark.slow
 
-SMALL = ("--set", "run.rounds=3", "--set", "metrics.criterion=false", "--quiet", "--out", "run")
+OUT = ("--quiet", "--out", "run")
+LEAN = ("--set", "metrics.criterion=false")
+SMALL = ("--set", "run.rounds=3", *OUT)
 CASES: dict[str, tuple[str, ...]] = {
-    "proved": ("run", *SMALL),
-    "published": ("run", "published", *SMALL, "--set", "run.rounds=5"),
-    "without noise": ("run", "published", *SMALL, "--set", "privacy.epsilon=inf"),
+    "proved": ("run", *SMALL, *LEAN),
+    "published": ("run", "published", "--set", "run.rounds=5", *OUT, *LEAN),
+    "without noise": ("run", "published", *SMALL, *LEAN, "--set", "privacy.epsilon=inf"),
     "with criterion": ("run", "published", *SMALL, "--set", "metrics.criterion=true", "--set", "run.seed=1"),
     "one": ("report", "../proved/run", "--out", "one.html"),
     "one json": ("report", "../published/run", "--json"),

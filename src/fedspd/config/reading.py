@@ -1,7 +1,7 @@
 """Configuration: strict TOML into frozen dataclasses. What a key means stands in `sections`, once."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -123,6 +123,21 @@ def _joined(usual: Mapping[str, Any], meant: Mapping[str, Any]) -> dict[str, Any
         both = isinstance(table, Mapping) and isinstance(joined.get(section), Mapping)
         joined[section] = {**joined[section], **table} if both else table
     return joined
+
+
+def parse_overrides(texts: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """What options stand for and what was set beside them, every setting once."""
+    found = dict(options)
+    given = dict.fromkeys(options, "an option of its own")
+    for text in texts:
+        name, value = parse_override(text)
+        if name in given:
+            raise InputError(
+                f"expected every setting once, got {shown(name)} by {given[name]} and by --set {shown(text)}; "
+                "leave one of them out."
+            )
+        found[name], given[name] = value, f"--set {shown(text)}"
+    return found
 
 
 def parse_override(text: str) -> tuple[str, Any]:

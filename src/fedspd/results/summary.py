@@ -224,6 +224,15 @@ class Summary:
         loss = self.test_loss if self.test_accuracy is not None else None  # that of a count may be any number
         return (loss or 0.0) > LOST or (self.test_explained or 0.0) < -LOST
 
+    @property
+    def beaten(self) -> str:
+        """What does better on the test set without having learned anything; empty where nothing does."""
+        if self.test_explained is not None:
+            return "always predicting the mean" if self.test_explained < 0 else ""
+        reached, majority = self.test_accuracy, self.majority_accuracy
+        worse = reached is not None and majority is not None and reached < majority
+        return "always predicting the majority class" if worse else ""
+
     def to_dict(self) -> dict[str, Any]:
         """Every field that says something about this run, ready for JSON."""
         return {name: value for name, value in asdict(self).items() if value is not None or name not in MAY_BE_MISSING}

@@ -419,5 +419,7 @@ def test_the_statement_says_what_every_site_was_charged_and_the_ledgers_agree(tm
     for place, site in enumerate(sites_of(finished)):
         assert site["charges"] == made.charges(place) == 4
         assert 0.99 < site["epsilon"] <= 1.0
+        assert site["epsilon_alone"] is None
+    assert "alone" not in table(sites_of(finished)), "nobody shares noise"
     assert finished.history[-1]["epsilon_max"] == pytest.approx(sites_of(finished)[0]["epsilon"], rel=1e-9)
     assert measure(made, made.terms(0)).reason == "the site has not entered a run under these terms."

@@ -76,7 +76,7 @@ def _told(config: Config, participants: int, agreed: Agreed[Any]) -> dict[str, A
         "penalty": algorithm.penalty,
         "momentum": getattr(algorithm, "momentum", None),
         "averaging": None if (share := getattr(algorithm, "averaging", None)) is None else bool(share),
-        "epsilon": config.privacy.epsilon,
+        "epsilon": _total(config, plan),
         "delta": plan.delta,
         "guarantee": plan.guarantee,
         "unit": plan.unit,
@@ -84,6 +84,11 @@ def _told(config: Config, participants: int, agreed: Agreed[Any]) -> dict[str, A
         "noise_multiplier": float(np.max(getattr(plan, "noise_multipliers", getattr(plan, "noise_multiplier", 0.0)))),
         **told_trust(plan),
     }
+
+
+def _total(config: Config, plan: ProvedPlan | PublishedPlan) -> float:
+    """Epsilon of all that is planned: of a given noise, or of a budget for a round, what they come to."""
+    return float(np.max(plan.budgets)) if isinstance(plan, ProvedPlan) else config.privacy.epsilon
 
 
 def _beside_the_paper(config: Config, agreed: Agreed[Any], dealt: Holdings, records: int) -> dict[str, float]:
@@ -100,7 +105,7 @@ def _beside_the_paper(config: Config, agreed: Agreed[Any], dealt: Holdings, reco
     divisors = nominal_sizes(holdings, everybody, None, work.local_steps)
     scale = float(np.max(plan.noise_scale(everybody, algorithm.sensitivity(1, divisors))))
     noise = averaged_noise(scale / (gamma + rho if cohorts else 1.0), holdings.clients)
-    epsilon, delta = config.privacy.epsilon, config.privacy.delta
+    epsilon, delta = _total(config, plan), config.privacy.delta
     papers = papers_noise(epsilon, delta, dealt.clients, records, participations, clipped, gamma, rho)
     return {
         "noise_on_the_average": noise,

@@ -49,11 +49,15 @@ class Asked:
             raise InputError(f"a least size is of subgroups, got {self.least_size} and no subgroup; name its column.")
 
     def answer(self, known: Sequence[Evaluation], model: Callable[[], Model]) -> Evaluation | None:
-        """The latest measurement of the same question, its subgroups by the least size that is asked for now."""
-        for one in reversed(known):
-            if (one.model, len(one.edges) - 1, one.subgroup) == (self.model, self.bins, self.subgroup):
+        """The latest measurement of the same question, its subgroups by the least size that is asked for now.
+
+        Who asks about no subgroup is answered by a measurement with one too: it says the same of all records.
+        """
+        alike = [one for one in reversed(known) if (one.model, len(one.edges) - 1) == (self.model, self.bins)]
+        for one in alike:
+            if one.subgroup == self.subgroup:
                 return one if one.least_size == self.least_size else _regrouped(one, self.least_size, model())
-        return None
+        return alike[0] if alike and self.subgroup is None else None
 
     @property
     def model(self) -> str:

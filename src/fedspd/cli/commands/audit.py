@@ -139,7 +139,7 @@ def _config(source: str, settings: list[str]) -> tuple[Path | None, configuratio
 
     path = Path(source)
     if not path.is_dir():
-        return None, configuration.load(source, dict(configuration.parse_override(text) for text in settings))
+        return None, configuration.load(source, configuration.parse_overrides(settings, {}))
     if settings:
         raise InputError(
             "--set changes what a run claims, got it with a run folder; leave it out, or name a TOML file."

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.table import Table
@@ -48,8 +48,8 @@ def plan(
     target: tables.TargetColumn = None,
     client: tables.ClientColumn = None,
     person: tables.PersonColumn = None,
-    epsilon: Annotated[float, typer.Option(help="total budget of every record")] = 1.0,
-    delta: Annotated[float, typer.Option(help="failure probability")] = 1e-5,
+    epsilon: Annotated[float | None, typer.Option(help="total budget of every record; default: 1")] = None,
+    delta: Annotated[float | None, typer.Option(help="failure probability; default: 1e-5")] = None,
     trust: tables.Trust = None,
     participants: Annotated[int | None, typer.Option(help="clients per round; default: a fifth")] = None,
     rounds: Annotated[int | None, typer.Option(help="communication rounds; default: by rule")] = None,
@@ -57,7 +57,9 @@ def plan(
     clip_norm: Annotated[
         float | None, typer.Option(help="record gradients are clipped to this norm; default: by rule")
     ] = None,
-    moments_share: Annotated[float, typer.Option(help="part of the squared budget for noisy moments; 0: none")] = 0.1,
+    moments_share: Annotated[
+        float | None, typer.Option(help="part of the squared budget for noisy moments; 0: none; default: 0.1")
+    ] = None,
     write_schema: Annotated[
         Path | None, typer.Option(help="write the schema here with the chosen encoding, such as for real sites")
     ] = None,
@@ -74,10 +76,12 @@ def plan(
     asked = tables.Asked(
         data, schema, target, client, clients, epsilon=epsilon, delta=delta, trust=trust, person=person
     )
-    wanted: dict[str, Any] = {"run.rounds": rounds, "run.participants": participants, "problem.clip_norm": clip_norm}
-    wanted |= {"data.moments_share": moments_share} if moments_share else {"data.scaling": "min-max"}
-    wanted |= dict(config.parse_override(text) for text in settings or [])
-    wanted |= {} if rounds_at_most is None else {"run.rounds_at_most": rounds_at_most}
+    options = {
+        "run.rounds": rounds, "run.participants": participants, "run.rounds_at_most": rounds_at_most,
+        "problem.clip_norm": clip_norm, "data.moments_share": moments_share or None,
+        "data.scaling": "min-max" if moments_share == 0 else None,
+    }  # fmt: skip
+    wanted = Wanted({name: value for name, value in options.items() if value is not None}, settings or [])
     proposed, expected = _of_counts(asked, wanted, records) if data is None else _of_data(asked, wanted, records)
     if target_file is not None:
         _write(target_file, expected.schema)
@@ -90,19 +94,31 @@ def plan(
 Plan = tuple[Mapping[str, Any], "Expected"]
 
 
-def _of_data(asked: tables.Asked, wanted: Mapping[str, Any], records: int | None) -> Plan:
+class Wanted(NamedTuple):
+    """What the options of a plan say beside those of tables, and what was set."""
+
+    options: Mapping[str, Any]
+    settings: list[str]
+
+    def beside(self, asked: tables.Asked) -> dict[str, Any]:
+        """All settings, every one once; rounds and who takes part are for the rule to say, and not for the preset."""
+        found = config.parse_overrides(self.settings, {**tables.settings_of(asked), **self.options})
+        return {"run.rounds": None, "run.participants": None, "problem.clip_norm": None, **found}
+
+
+def _of_data(asked: tables.Asked, wanted: Wanted, records: int | None) -> Plan:
     from fedspd.assemble.agreement.planning import plan_of
     from fedspd.assemble.expected import expected_of
     from fedspd.data import SOURCES
 
     if records is not None:
         raise InputError("a table says how many records each client has, got --records beside it; leave it out.")
-    loaded = config.load("proved", {**tables.settings_of(asked), **wanted}, tables.usual_of(asked))
+    loaded = config.load("proved", wanted.beside(asked), tables.usual_of(asked))
     cells = SOURCES[loaded.data.name].read(loaded.data.source)
     return plan_of(loaded, cells), expected_of(loaded, cells)
 
 
-def _of_counts(asked: tables.Asked, wanted: Mapping[str, Any], records: int | None) -> Plan:
+def _of_counts(asked: tables.Asked, wanted: Wanted, records: int | None) -> Plan:
     """For records that are elsewhere."""
     from fedspd.assemble.agreement.planning import proposed_plan
     from fedspd.assemble.expected import expected_noise
@@ -113,10 +129,10 @@ def _of_counts(asked: tables.Asked, wanted: Mapping[str, Any], records: int | No
         raise InputError("a plan needs --clients and --records, or --data, got neither; give one or the other.")
     if asked.target is not None or asked.client is not None or asked.person is not None:
         raise InputError("--target, --client and --person are of a table, got one without --data; leave it out.")
-    asked_for = wanted["run.participants"]
-    some = max(1, clients // 5) if asked_for is None else asked_for
-    settings = tables.settings_of(asked._replace(schema=None)) | dict(wanted)
-    loaded = config.load("proved", settings | {"run.participants": some})
+    settings = wanted.beside(asked._replace(schema=None))
+    if settings["run.participants"] is None:
+        settings["run.participants"] = max(1, clients // 5)
+    loaded = config.load("proved", settings)
     declared = None if asked.schema is None else read_schema(asked.schema)
     return proposed_plan(loaded, records), expected_noise(loaded, declared, clients * records)
 

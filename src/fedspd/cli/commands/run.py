@@ -128,9 +128,10 @@ def run(
         )
     place = second_place(head_file, head_command)
     asked = tables.Asked(data, schema, target, client, clients, test, test_share, epsilon, delta, trust, person)
-    overrides = tables.settings_of(asked) | dict(configuration.parse_override(text) for text in settings or [])
-    overrides |= {} if engine is None else {"run.engine": engine}
-    overrides |= {} if rounds_at_most is None else {"run.rounds_at_most": rounds_at_most}
+    options = tables.settings_of(asked)
+    options |= {} if engine is None else {"run.engine": engine}
+    options |= {} if rounds_at_most is None else {"run.rounds_at_most": rounds_at_most}
+    overrides = configuration.parse_overrides(settings or [], options)
     config = configuration.load(source, overrides, tables.usual_of(asked))
     begun = resumed(context)
     if hosts is not None and not (begun and begun.paid) and join_hosts(hosts, config, ledger) > 0:

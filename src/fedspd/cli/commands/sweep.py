@@ -102,7 +102,7 @@ def sweep(
 
     check_metric(metric or "test_accuracy")
     asked = tables.Asked(data, schema, target, client, clients, test, test_share, person=person)
-    overrides = tables.settings_of(asked) | dict(configuration.parse_override(text) for text in settings or [])
+    overrides = configuration.parse_overrides(settings or [], tables.settings_of(asked))
     planned = plan_sweep(source, grids or [], seeds, first_seed, overrides, tables.usual_of(asked))
     metric = metric or _usual_metric(planned.configs[0])
     private = bool(on_own_records(planned.configs))

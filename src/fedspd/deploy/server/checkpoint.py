@@ -30,6 +30,7 @@ class Member:
     merged: int = 0  # round of that reply
     charges: int = 0  # as it last reported
     epsilon: float = float("nan")  # of this run, as it reported at the end
+    epsilon_alone: float = float("nan")  # of its charges if everybody else colludes; not a number: it relies on nobody
     retired: str = ""  # why it takes no part any more
 
 

@@ -18,7 +18,7 @@ from fedspd.privacy import ProvedPlan
 from fedspd.results import COLUMNS, SITES, History, Summary
 
 NAN = float("nan")
-SITE = ("site", "records", "asked", "answered", "charges", "epsilon", "retired")
+SITE = ("site", "records", "asked", "answered", "charges", "epsilon", "epsilon_alone", "retired")
 ROUND = ("round", "asked", "answered", "late", "seconds")
 
 
@@ -73,6 +73,17 @@ def spent_by_sites(checkpoint: Checkpoint, plan: Any) -> np.ndarray | None:
     return plan.spent(np.arange(len(charges)), played, checkpoint.evaluated)
 
 
+def with_own_noise(checkpoint: Checkpoint, plan: Any) -> Checkpoint:
+    """At most what each site's charges come to if everybody else colludes, where sites share noise."""
+    if not isinstance(plan, ProvedPlan) or plan.draws.sharing is None:
+        return checkpoint
+    spent = spent_by_sites(checkpoint, plan.of_own_noise)
+    assert spent is not None, "it is proved"
+    for place, member in enumerate(checkpoint.roster):
+        checkpoint = checkpoint.with_member(place, epsilon_alone=float(spent[place]) if member.charges else 0.0)
+    return checkpoint
+
+
 def sites_of(checkpoint: Checkpoint) -> list[dict[str, Any]]:
     """What each site was asked, answered and charged, as values JSON can hold."""
     return [{key: _plain(getattr(member, key)) for key in SITE} for member in checkpoint.roster]
@@ -86,15 +97,19 @@ def rounds_of(checkpoint: Checkpoint) -> str:
 
 
 def table(sites: list[dict[str, Any]]) -> str:
-    """The sites as text, a line for each."""
-    lines = [f"{'site':<20}{'records':>9}{'asked':>7}{'answered':>10}{'charges':>9}{'epsilon':>9}"]
+    """The sites as text, a line for each; `alone` is epsilon if everybody else colludes, where sites share noise."""
+    shared = any(site.get("epsilon_alone") is not None for site in sites)
+    heads = f"{'site':<20}{'records':>9}{'asked':>7}{'answered':>10}{'charges':>9}{'epsilon':>9}"
+    lines = [heads + (f"{'alone':>9}" if shared else "")]
     for site in sites:
-        epsilon = "" if site["epsilon"] is None else f"{ceil(site['epsilon'] * 1e4) / 1e4:.4f}"
-        lines.append(
-            f"{escaped(site['site']):<20}{site['records']:>9}{site['asked']:>7}{site['answered']:>10}{site['charges']:>9}"
-            f"{epsilon:>9}  {escaped(site['retired'])}".rstrip()
-        )
+        counts = f"{site['records']:>9}{site['asked']:>7}{site['answered']:>10}{site['charges']:>9}"
+        spent = f"{_upward(site['epsilon']):>9}" + (f"{_upward(site.get('epsilon_alone')):>9}" if shared else "")
+        lines.append(f"{escaped(site['site']):<20}{counts}{spent}  {escaped(site['retired'])}".rstrip())
     return "\n".join(lines)
+
+
+def _upward(epsilon: float | None) -> str:
+    return "" if epsilon is None else f"{ceil(epsilon * 1e4) / 1e4:.4f}"
 
 
 def _measured(agreed: Agreed[Any], test: Table | None, weights: np.ndarray, average: np.ndarray) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from fedspd.deploy.server.enroll import LOOK_EVERY, enroll, terms_of
 from fedspd.deploy.server.gather import NOTHING, Gathered, Mail, gather_moments, gather_uploads
 from fedspd.deploy.server.measuring import ask_for_counts, evaluation_of, kept_words, with_counts
 from fedspd.deploy.server.post import MailRoom, Post, Say
-from fedspd.deploy.server.results import finished_run, scaled, spent_by_sites
+from fedspd.deploy.server.results import finished_run, scaled, spent_by_sites, with_own_noise
 from fedspd.deploy.server.settings import RunSettings
 from fedspd.engine.measuring.diagnostics import accuracies
 from fedspd.engine.participation import choose_among
@@ -281,7 +281,8 @@ class Server:
     def _close(self) -> None:
         """Ask every site what it was charged; who is silent keeps what it last reported."""
         seconds = self.settings.federation.round_seconds
-        self.checkpoint = with_statements(self.post, self.checkpoint, seconds, self.say)
+        closed = with_statements(self.post, self.checkpoint, seconds, self.say)
+        self.checkpoint = with_own_noise(closed, self.agreed.plan)
         save(self.settings.folder, self.checkpoint)
 
     def _stop(self, got: str) -> NoReturn:

@@ -4,7 +4,7 @@ Clients with equal shards and budgets form a group with one noise multiplier; ev
 stays within its own budget because its noise was calibrated for the most participations it may have.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import inf, sqrt
 from typing import Any, NamedTuple
@@ -139,9 +139,22 @@ class ProvedPlan:
         """Epsilon of all planned releases if everybody else colludes; None where nobody relies on others."""
         if self.draws.sharing is None:
             return None
-        most = int(self.most_participations.max(initial=0))
-        planned = [tuple((alone(event), n) for event, n in self.history(g, most)) for g in range(len(self.groups))]
-        return max(_spent(history, self.delta, self.accountant) for history in planned)
+        most = np.full(len(self.group), self.most_participations.max(initial=0))
+        return float(self.of_own_noise.spent(np.arange(len(self.group)), most, measured=True).max())
+
+    @cached_property
+    def of_own_noise(self) -> "ProvedPlan":
+        """What it is if everybody else colludes."""
+        groups = (
+            replace(
+                group,
+                event=alone(group.event),
+                moments=group.moments and alone(group.moments),
+                evaluation=group.evaluation and alone(group.evaluation),
+            )
+            for group in self.groups
+        )
+        return replace(self, groups=tuple(groups))
 
 
 def plan_proved(

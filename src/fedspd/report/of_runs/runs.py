@@ -7,7 +7,7 @@ from typing import Any
 from fedspd.report.figures import DIAGNOSTIC, run_charts
 from fedspd.report.numbers import at_most, reported, seed_words
 from fedspd.report.of_runs.evaluation import evaluation_sections, inference_sections
-from fedspd.report.of_runs.terminal import DIVERGED, privacy_statement
+from fedspd.report.of_runs.terminal import DIVERGED, beaten, privacy_statement
 from fedspd.report.page import Cell, Chart, Grid, Page, Section, merged_environment
 from fedspd.report.statement.sections import statement_sections
 from fedspd.results import ABOUT, RunRecord, Summary, words
@@ -39,6 +39,7 @@ def _single(name: str, run: RunRecord) -> Page:
     )
     stopped = (f"Stopped {summary.stopped}.",) if summary.stopped else ()
     stopped += (f"Diverged: {DIVERGED}.",) if summary.diverged else ()
+    stopped += (f"Beware: {beaten(summary)}.",) if beaten(summary) else ()
     groups: dict[str, list[tuple[Cell, ...]]] = {group: [] for group in GROUPS}
     for field, value in _numbers_of(summary, "public").items():
         groups[ABOUT[field].group].append((words(field), _cell(field, value)))

@@ -26,6 +26,19 @@ DIVERGED = (
     "or more penalty, or a larger budget"
 )
 
+HELP = "a larger epsilon, more records, sums without single uploads (privacy.trust) or fewer columns"
+"""Against noise that outweighs what records say."""
+
+
+def beaten(summary: Summary) -> str:
+    """That the model is worse than no model, and what would help; empty where it is not, or diverged."""
+    if summary.diverged or not summary.beaten:
+        return ""
+    if summary.guarantee == "none":
+        return f"worse than {summary.beaten}; other steps or more rounds may help"
+    bounds = "" if summary.test_explained is None else ", and bounds of the target that are no wider than they must be"
+    return f"worse than {summary.beaten}: noise outweighs what the records say; {HELP} would help{bounds}"
+
 
 def privacy_statement(summary: Summary) -> str:
     """One paragraph: unit, relation, sampling, mechanism, adversary, numbers, and how far they can be relied on."""
@@ -160,6 +173,7 @@ def summary_rows(summary: Summary) -> dict[str, str]:
         "diverged": DIVERGED if summary.diverged else "",
         "test accuracy": "" if summary.diverged else _accuracy(summary),
         "explained of the test set": "" if summary.diverged else _explained(summary),
+        "beware": beaten(summary),
         words("objective"): _known(summary.objective, "{:.4f}"),
         words("alfv"): _known(summary.alfv, "{:.4f}"),
         "|x0|": _number(summary.weights_norm, ".4g"),

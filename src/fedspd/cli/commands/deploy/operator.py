@@ -228,7 +228,7 @@ def _federation(file: Path, settings: list[str] | None) -> "RunSettings":
     from fedspd import config as configuration
     from fedspd.deploy.server.settings import read_federation
 
-    return read_federation(file, dict(configuration.parse_override(text) for text in settings or []))
+    return read_federation(file, configuration.parse_overrides(settings or [], {}))
 
 
 def _say_to_stderr(line: str) -> None:
