@@ -17,7 +17,7 @@ from fedspd.data import Table, assign
 from fedspd.engine import Simulation, simulate
 from fedspd.engine.batches import gather_batches
 from fedspd.engine.draws import NOBODY
-from fedspd.engine.numpy_engine import ALIKE, PART, Draws, alike, draw_round, whole_parts
+from fedspd.engine.numpy_engine import ALIKE, PART, Draws, WholeShards, alike, draw_round, whole_parts
 from fedspd.engine.participation import choose
 from fedspd.engine.spending import Spending
 from fedspd.privacy import POISSON, WHOLE_SHARD, RecordSampling, plan_proved
@@ -174,3 +174,57 @@ def test_a_run_is_the_same_whether_its_shards_are_copied_or_not(monkeypatch: pyt
     expected = simulate(simulation).models
     monkeypatch.setattr(import_module("fedspd.engine.numpy_engine"), "LARGE", 1)
     np.testing.assert_allclose(simulate(simulation).models, expected, rtol=1e-12, atol=1e-14)
+
+
+class Refusing:
+    """A ledger in which one client has budget for two rounds only."""
+
+    def charge(self, round: int, clients: np.ndarray) -> np.ndarray:
+        return (clients != 3) | (round < 3)
+
+
+def some_left_out(simulation: Simulation, round: int, chosen: np.ndarray) -> Draws:
+    """In the third round every client's last places are empty."""
+    found = draw_round(simulation, round, chosen)
+    if round != 3:
+        return found
+    records = found.records.copy()
+    records[..., 5:] = NOBODY
+    return found._replace(records=records)
+
+
+@pytest.mark.parametrize("local_steps", [1, 3])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_what_was_gathered_for_one_round_serves_in_another_only_where_it_is_the_same(
+    local_steps: int, fixed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = replace(whole(12, 7 if fixed else 12, local_steps), same_participants=fixed)
+
+    def played() -> list[np.ndarray]:
+        return [
+            simulate(run).models,
+            simulate(run, gate=Refusing()).models,
+            simulate(run, drawn=lambda *turn: some_left_out(run, *turn)).models,
+        ]
+
+    kept = played()
+    assert len({models.tobytes() for models in kept}) > 1, "who is missing makes another run"
+    monkeypatch.setattr(import_module("fedspd.engine.numpy_engine"), "KEPT", 0)
+    for one, other in zip(kept, played(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_shards_of_those_who_take_part_in_every_round_are_gathered_once() -> None:
+    run, everybody = whole(12, 12, 1), np.arange(12)
+    shards = WholeShards(run)
+
+    def asked(chosen: np.ndarray) -> Batches:
+        records = draw_round(run, 1, chosen).records
+        shards.ask(chosen, records)
+        return shards.batches(0, lambda: gathered(run, chosen, records))
+
+    first = asked(everybody)
+    assert asked(everybody.copy()) is first
+    with pytest.raises(ValueError, match="read-only"):
+        np.asarray(first.features)[0] = 0.0
+    assert asked(everybody[:11]) is not first

@@ -4,6 +4,7 @@ A stream is keyed by (seed, name, round), so a round's draws do not depend on ho
 before it. A seeded run is for science; real clients draw from the operating system.
 """
 
+from functools import lru_cache
 from typing import Any, Literal, Protocol
 from zlib import crc32
 
@@ -21,6 +22,10 @@ FEW = 4
 
 LITTLE = 1 << 13
 """So few records altogether are shuffled sooner than looked through for repeats."""
+
+
+REMEMBERED = 1 << 24
+"""Places of records of whole shards that are remembered at most: 128 MiB."""
 
 
 class Source(Protocol):
@@ -119,9 +124,10 @@ def whole_shards(rng: Source, sizes: np.ndarray, steps: int) -> np.ndarray:
     tie would favor some, so they are drawn again.
     """
     width = int(sizes.max())
-    numbers = np.broadcast_to(np.arange(width), (len(sizes), width))
     if steps == 1:
-        return np.where(numbers < sizes[:, None], numbers, NOBODY)[:, None]
+        alone = _in_order if len(sizes) * width <= REMEMBERED else _in_order.__wrapped__
+        return alone(np.asarray(sizes, np.int64).tobytes())
+    numbers = np.broadcast_to(np.arange(width), (len(sizes), width))
     while True:
         keys = np.where(numbers < sizes[:, None], rng.random((len(sizes), width)), 2.0 + numbers)
         places = np.argsort(keys, axis=1)
@@ -131,6 +137,16 @@ def whole_shards(rng: Source, sizes: np.ndarray, steps: int) -> np.ndarray:
     padded = np.full((len(sizes), -(-width // steps) * steps), NOBODY)
     padded[:, :width] = order
     return padded.reshape(len(sizes), -1, steps).swapaxes(1, 2)
+
+
+@lru_cache(maxsize=1)  # those who take part in every round are asked for all their records in each
+def _in_order(sizes: bytes) -> np.ndarray:
+    """All records of shards of these sizes, nothing of which is drawn."""
+    each = np.frombuffer(sizes, np.int64)
+    numbers = np.arange(int(each.max()))
+    records = np.where(numbers < each[:, None], numbers, NOBODY)[:, None]
+    records.flags.writeable = False
+    return records
 
 
 def poisson(rng: Source, sizes: np.ndarray, rates: np.ndarray, steps: int) -> np.ndarray:

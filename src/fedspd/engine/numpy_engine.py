@@ -21,11 +21,12 @@ from fedspd.engine.release import Drawn, release
 from fedspd.engine.round import Played, play, play_free
 from fedspd.engine.simulation import Outcome, Simulation, check_claims
 from fedspd.engine.spending import Gate, Spending
-from fedspd.typing import Argmin, Query, Release
+from fedspd.typing import Argmin, Batches, Query, Release
 
 NAME = "NumPy"
 PART = 512  # participants that one thread plays at a time
 LARGE = 1 << 17  # numbers of whole shards side by side that are worth a part of their own: 1 MiB
+KEPT = 1 << 30  # bytes of features of which no second table is kept
 ALIKE = 0.7  # whole shards played together are at least this much of the longest one
 
 
@@ -34,6 +35,39 @@ class Draws(NamedTuple):
 
     records: np.ndarray  # (clients, local steps, longest batch), numbers within the shard
     noise: np.ndarray  # of scale 1
+
+
+class WholeShards:
+    """The parts of a round in which clients use all their records, and their batches.
+
+    Where the same clients do so in every round, what is gathered once serves in all of them.
+    """
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.shards, everybody = simulation.shards, simulation.participants == simulation.shards.clients
+        same = simulation.algorithm.local_steps == 1 and (everybody or simulation.same_participants)
+        self.again = same and self.shards.features.nbytes <= KEPT
+        self.asked: tuple[np.ndarray, np.ndarray] | None = None
+        self.parts: list[np.ndarray] = []
+        self.kept: dict[int, Batches] = {}
+
+    def ask(self, chosen: np.ndarray, records: np.ndarray) -> list[np.ndarray]:
+        """Parts of a round, by the numbers of its participants."""
+        before = self.asked
+        if before is None or records is not before[1] or not np.array_equal(chosen, before[0]):
+            self.parts = whole_parts(chosen, self.shards.rows[chosen], self.shards.features.shape[1])
+            self.kept, self.asked = {}, (chosen, records) if self.again else None
+        return self.parts
+
+    def batches(self, number: int, gathered: Callable[[], Batches]) -> Batches:
+        """Of a part: those of the round before, or gathered now."""
+        found = self.kept.get(number)
+        if found is None:
+            found = gathered()
+            if self.again:
+                found.features.flags.writeable = False
+                self.kept[number] = found
+        return found
 
 
 GivenDraws = Callable[[int, np.ndarray], Draws]
@@ -73,10 +107,10 @@ def _simulate(
     standing = _begin(simulation, each)
     done = 0 if keeper is None else keeper.take_up(standing, NAME)
     spending = Spending(simulation.plan, simulation.shards.clients, gate, simulation.spent_every_round)
-    played: list[RoundPlan] = []
+    played, whole = list[RoundPlan](), WholeShards(simulation)
     for turn in plan_rounds(simulation, spending):
         if len(played) >= done:
-            _play_round(simulation, turn, standing, drawn, each)
+            _play_round(simulation, turn, standing, drawn, each, whole)
             if keeper is not None:
                 keeper.after_round(standing, NAME)
         played.append(turn)
@@ -95,7 +129,12 @@ def _begin(simulation: Simulation, each: ParallelMap) -> Standing:
 
 
 def _play_round(
-    simulation: Simulation, turn: RoundPlan, standing: Standing, drawn: GivenDraws, each: ParallelMap
+    simulation: Simulation,
+    turn: RoundPlan,
+    standing: Standing,
+    drawn: GivenDraws,
+    each: ParallelMap,
+    whole: WholeShards,
 ) -> None:
     """One round, whose participants are known and paid for."""
     algorithm, clients, replies = simulation.algorithm, standing.clients, standing.replies
@@ -106,7 +145,7 @@ def _play_round(
     clipped = np.zeros(1)
     if len(chosen):
         heard_by_all = converted(told, simulation.shards.features.dtype)
-        result = _play(simulation, turn, arrived, heard_by_all, clients, drawn(round, chosen), scale, each)
+        result = _play(simulation, turn, arrived, heard_by_all, clients, drawn(round, chosen), scale, each, whole)
         standing.server = algorithm.merge(
             standing.server, told, result.replies, replies[chosen], np.ones(len(chosen))
         )  # fmt: skip
@@ -136,6 +175,7 @@ def _play(
     drawn: Draws,
     scale: Any,
     each: ParallelMap,
+    whole: WholeShards,
 ) -> Played:
     """One round of the participants; many of them, or ones of unequal size, are split into parts over the cores."""
     kind, chosen, algorithm = simulation.shards.features.dtype, arrived.chosen, simulation.algorithm
@@ -145,8 +185,10 @@ def _play(
     records = arrived.of(drawn.records)
     scales = np.broadcast_to(np.asarray(scale, kind).reshape(-1, 1, 1), (len(chosen), 1, 1))
 
-    def part(rows: Any) -> Played:
-        batches = gather_batches(simulation.shards, chosen[rows], trimmed(records[rows]), arrived.divisors[rows])
+    def gathered(rows: Any) -> Batches:
+        return gather_batches(simulation.shards, chosen[rows], trimmed(records[rows]), arrived.divisors[rows])
+
+    def part(rows: Any, batches: Batches) -> Played:
         states = gather(clients, chosen[rows])
 
         def perturb(query: Query | Argmin, draws: np.ndarray) -> Release:
@@ -155,14 +197,15 @@ def _play(
         return play(algorithm, heard(told, rows), states, batches, perturb, drawn.noise[rows])
 
     if simulation.batch_size is None:
-        parts = whole_parts(chosen, simulation.shards.rows[chosen], simulation.matrix[0])
+        parts = whole.ask(chosen, records)
         if len(parts) == 1:
-            return part(slice(None))
-        return gather(joined(list(each(part, parts))), np.argsort(np.concatenate(parts)))
+            return part(slice(None), whole.batches(0, partial(gathered, slice(None))))
+        played = each(lambda one: part(one[1], whole.batches(one[0], partial(gathered, one[1]))), enumerate(parts))
+        return gather(joined(list(played)), np.argsort(np.concatenate(parts)))
     if len(chosen) <= PART:
-        return part(slice(None))
+        return part(slice(None), gathered(slice(None)))
     slices = [slice(begin, begin + PART) for begin in range(0, len(chosen), PART)]
-    return joined(list(each(part, slices)))
+    return joined(list(each(lambda rows: part(rows, gathered(rows)), slices)))
 
 
 def whole_parts(chosen: np.ndarray, sizes: np.ndarray, columns: int) -> list[np.ndarray]:
