@@ -127,16 +127,21 @@ def whole_shards(rng: Source, sizes: np.ndarray, steps: int) -> np.ndarray:
     if steps == 1:
         alone = _in_order if len(sizes) * width <= REMEMBERED else _in_order.__wrapped__
         return alone(np.asarray(sizes, np.int64).tobytes())
-    numbers = np.broadcast_to(np.arange(width), (len(sizes), width))
+    order = np.full((len(sizes), -(-width // steps) * steps), NOBODY)
     while True:
-        keys = np.where(numbers < sizes[:, None], rng.random((len(sizes), width)), 2.0 + numbers)
-        places = np.argsort(keys, axis=1)
-        if (np.diff(np.take_along_axis(keys, places, axis=1), axis=1) > 0).all():
-            break
-    order = np.where(numbers < sizes[:, None], places, NOBODY)
-    padded = np.full((len(sizes), -(-width // steps) * steps), NOBODY)
-    padded[:, :width] = order
-    return padded.reshape(len(sizes), -1, steps).swapaxes(1, 2)
+        keys, octaves = rng.random((len(sizes), width)), np.frexp(sizes)[1]
+        like = [np.flatnonzero(octaves == octave) for octave in np.unique(octaves)]  # long and short ones apart
+        if all(_shuffled_whole(keys, sizes, own, order) for own in like):
+            return order.reshape(len(sizes), -1, steps).swapaxes(1, 2)
+
+
+def _shuffled_whole(keys: np.ndarray, sizes: np.ndarray, clients: np.ndarray, order: np.ndarray) -> bool:
+    """Whether no two keys of a client tie; then its records are put into the order of their keys."""
+    numbers, held = np.arange(int(sizes[clients].max())), sizes[clients][:, None]
+    own = np.where(numbers < held, keys[clients, : len(numbers)], 2.0 + numbers)
+    places = np.argsort(own, axis=1)
+    order[clients, : len(numbers)] = np.where(numbers < held, places, NOBODY)
+    return bool((np.diff(np.take_along_axis(own, places, axis=1), axis=1) > 0).all())
 
 
 @lru_cache(maxsize=1)  # those who take part in every round are asked for all their records in each
