@@ -151,13 +151,21 @@ def _published(config: Config, cells: Cells) -> Experiment:
 class _Planned(NamedTuple):
     """All that is known of a proved run before it is entered on a ledger."""
 
+    config: Config
     declared: Declared
     test: Table | None
-    called: OnLedger  # what a ledger calls the clients, with what they hold out
+    dealt: Shards  # with what clients hold out
+    own: tuple[str, tuple[str, ...]] | None  # what tells clients of the table's own apart, and their names
     trained: Shards
     held: tuple[Table, HeldOut] | None
     cohorts: Cohorts | None
     agreed: Agreed[ProvedPlan]
+
+    @property
+    def called(self) -> OnLedger:
+        """What a ledger calls the clients."""
+        members = None if self.cohorts is None else self.cohorts.members
+        return on_ledger(self.config, self.dealt, self.own, members)
 
     def identity(self, before: Identity | None) -> Identity | None:
         """Which run this is; what it holds out is decided by a key that its settings do not tell."""
@@ -192,8 +200,7 @@ def _plan(config: Config, cells: Cells, ledger: "Ledger | None") -> _Planned:
     check_bias(config.data.bias, config.data.row_norm or 0.0)
     batch_size = config.algorithm.work.batch_size
     check_run(units, width, agreed.algorithm, agreed.plan, batch_size, asked(config), config.run.most_stale)
-    called = on_ledger(config, dealt, own, None if cohorts is None else cohorts.members)
-    return _Planned(declared, test, called, trained, held, cohorts, agreed)
+    return _Planned(config, declared, test, dealt, own, trained, held, cohorts, agreed)
 
 
 def _proved(

@@ -188,6 +188,12 @@ def multiplier_for(sampling: RecordSampling, records: int, participations: int, 
     return calibrate(lambda z: sampling.event(records, z), participations, epsilon, delta)
 
 
+@lru_cache(maxsize=256)
+def multiplier_of_budget(epsilon: float, delta: float) -> float:
+    """The noise over sensitivity of one Gaussian release that costs as much as all are to cost together."""
+    return calibrate(Gaussian, 1, epsilon, delta)
+
+
 def _counts(public: Public, work: Work, reach: float, each: float, averaged: bool) -> Counts:
     """Rounds and participations; where rounds are left open and free, as many as safe steps need for the way."""
     if public.rounds or public.most_participations or public.budget != "total":
@@ -224,7 +230,7 @@ def _multiplier(public: Public, work: Work, records: int, participations: int) -
 
 def _whole_multiplier(public: Public, records: int, participations: int) -> float:
     if public.budget == "total":
-        return calibrate(Gaussian, 1, public.epsilon, public.delta)  # whatever the participations
+        return multiplier_of_budget(public.epsilon, public.delta)  # whatever the participations
     return _calibrated(public, RecordSampling(WHOLE_SHARD), records, participations) / sqrt(participations)
 
 

@@ -4,7 +4,7 @@ from math import inf
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from fedspd.algorithms import Algorithm, Made, Public
-from fedspd.algorithms.parts.rules import noise_per_path
+from fedspd.algorithms.parts.rules import multiplier_of_budget, noise_per_path
 from fedspd.algorithms.parts.way import clip_norm
 from fedspd.assemble.cohorts import Cohorts, asked, cohorts_of
 from fedspd.assemble.records.deal import deal_seed
@@ -13,7 +13,6 @@ from fedspd.data import Holdings
 from fedspd.engine import stream
 from fedspd.errors import InputError
 from fedspd.privacy import ProvedPlan, PublishedPlan
-from fedspd.privacy.accounting import Gaussian, calibrate
 from fedspd.problem import Loss, Objective, make_loss, make_regularizer
 from fedspd.target import Target
 
@@ -106,7 +105,7 @@ def _clip_norm(config: Config, held: float, loss: Loss) -> float:
         return PAPERS_CLIP
     if privacy.budget != "total" or privacy.noise_multiplier is not None or privacy.epsilon == inf:
         return clip_norm(loss, inf, config.data.row_norm or 1.0)
-    multiplier = calibrate(Gaussian, 1, privacy.epsilon, privacy.delta)
+    multiplier = multiplier_of_budget(privacy.epsilon, privacy.delta)
     cohorts = cohorts_of(config)
     spread = 1.0 if cohorts is None else cohorts.spread
     noise = noise_per_path(1.0, spread * multiplier, held, averaged_clients(config))
