@@ -2,34 +2,42 @@
 
    Classes stand side by side in LANES, filled up with empty places, so that a record's scores stay in registers. */
 
-/* Probabilities less the label, in place of a record's scores; empty places get nothing. Returns their squared length. */
-INLINE REAL NAME(slopes)(long wide, long label, REAL *restrict scores)
+/* Probabilities less the label, in place of the scores of FOUR records; empty places get nothing. What is not finite has
+   none. Squared lengths of each; every step is taken for all FOUR, which do not wait for each other. */
+INLINE void NAME(slopes)(long wide, const REAL *labels, long count, REAL *restrict scores, REAL *restrict squares)
 {
-    NAME(Lanes) highest = *(NAME(Lanes) *)scores, sums = {0};
-    NAME(Wholes) finite = highest < (REAL)INFINITY;
-    for (long c = LANES; c < wide; c += LANES) {
-        NAME(Lanes) at = *(NAME(Lanes) *)(scores + c);
-        finite &= at < (REAL)INFINITY;
-        highest = NAME(chosen)(at > highest, at, highest);
+    REAL top[FOUR], over[FOUR];
+    for (long t = 0; t < FOUR; t++) {
+        NAME(Lanes) *of = (NAME(Lanes) *)(scores + t * wide), highest = of[0];
+        NAME(Wholes) finite = highest < (REAL)INFINITY;
+        for (long c = 1; c < wide / LANES; c++) {
+            finite &= of[c] < (REAL)INFINITY;
+            highest = NAME(chosen)(of[c] > highest, of[c], highest);
+        }
+        highest = NAME(chosen)(finite, highest, (NAME(Lanes)){0} + (REAL)INFINITY);
+        for (long half = LANES / 2; half > 0; half /= 2)
+            for (long i = 0; i < half; i++) highest[i] = highest[i + half] > highest[i] ? highest[i + half] : highest[i];
+        top[t] = highest[0];
     }
-    REAL top = highest[0], total = 0, square = 0;
-    WHOLE all = finite[0];
-    for (long i = 1; i < LANES; i++) {
-        top = highest[i] > top ? highest[i] : top;
-        all &= finite[i];
+    for (long t = 0; t < FOUR; t++) {
+        NAME(Lanes) *of = (NAME(Lanes) *)(scores + t * wide), sums = {0};
+        for (long c = 0; c < wide / LANES; c++) sums += of[c] = NAME(exponentials)(of[c] - top[t]);
+        for (long half = LANES / 2; half > 0; half /= 2)
+            for (long i = 0; i < half; i++) sums[i] += sums[i + half];
+        over[t] = top[t] - top[t] == 0 ? 1 / sums[0] : (REAL)NAN; /* finite, that is */
     }
-    for (long c = 0; c < wide; c += LANES) {
-        NAME(Lanes) *at = (NAME(Lanes) *)(scores + c);
-        sums += *at = NAME(exponentials)(*at - top);
+    for (long t = 0; t < FOUR; t++) {
+        NAME(Lanes) *of = (NAME(Lanes) *)(scores + t * wide);
+        for (long c = 0; c < wide / LANES; c++) of[c] *= over[t];
     }
-#pragma omp simd reduction(+ : total)
-    for (long i = 0; i < LANES; i++) total += sums[i];
-    REAL over = all ? 1 / total : (REAL)NAN;
-    for (long c = 0; c < wide; c += LANES) *(NAME(Lanes) *)(scores + c) *= over;
-    scores[label] -= 1;
-#pragma omp simd reduction(+ : square)
-    for (long c = 0; c < wide; c++) square += scores[c] * scores[c];
-    return square;
+    for (long t = 0; t < count; t++) scores[t * wide + (long)labels[t]] -= 1;
+    for (long t = 0; t < FOUR; t++) {
+        NAME(Lanes) *of = (NAME(Lanes) *)(scores + t * wide), sums = {0};
+        for (long c = 0; c < wide / LANES; c++) sums += of[c] * of[c];
+        for (long half = LANES / 2; half > 0; half /= 2)
+            for (long i = 0; i < half; i++) sums[i] += sums[i + half];
+        squares[t] = sums[0];
+    }
 }
 
 /* One client's sum of clipped gradients into `sum`, by weights whose rows are `wide`; the share that was clipped.
@@ -57,10 +65,11 @@ INLINE REAL NAME(batch_of_many)(long records, long columns, long outputs, long w
             }
             for (long t = 0; t < FOUR; t++) *(NAME(Lanes) *)(scores + t * wide + c) = score[t];
         }
-        REAL counts[FOUR] = {0};
+        REAL counts[FOUR] = {0}, lengths[FOUR];
+        NAME(slopes)(wide, labels + r, count, scores, lengths);
         for (long t = 0; t < count; t++) {
             REAL square = NAME(dot)(row[t], row[t], columns);
-            REAL norm = SQRT(square * NAME(slopes)(wide, (long)labels[r + t], scores + t * wide)), over = norm / bound;
+            REAL norm = SQRT(square * lengths[t]), over = norm / bound;
             if (norms) norms[r + t] = norm;
             longer += norm > bound;
             present += square > 0;
