@@ -12,6 +12,7 @@ from benchmarks.defaults.cells import PRESET, Cell, is_tuned, records_of
 from benchmarks.defaults.rows import RULE, TUNED, Row, settings_text
 from benchmarks.defaults.tables import GENERATED
 from fedspd.assemble import prepare_experiment
+from fedspd.assemble.records.scaling import memory
 from fedspd.config import load
 from fedspd.engine import simulate
 from fedspd.engine.measuring.measures import measures_on
@@ -24,6 +25,7 @@ QUICK = {
 STEP_SCALES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 CLIP_NORMS = (0.25, 0.5, 1.0, 2.0)
 UPLOADS = (40, 10, 160)  # of a client; all steps and clips are tried with the first, the best of them with the others
+_KNOWN = memory()  # of a process that plays one run after another: points that are tried with a seed share its records
 KEPT = (4, 3)  # points that are tried with other rounds, and then with more seeds
 TRIAL_SEEDS = ((1000, 1001), (1002, 1003, 1004, 1005))  # never used for results
 TUNING = (
@@ -107,7 +109,8 @@ def _rows(job: Job, settings: Mapping[str, Any], program: str) -> Iterator[Row]:
 def play(cell: Cell, seed: int, settings: Mapping[str, Any]) -> Played:
     """One run; of all models only the last is measured, since most of the time would go into the others."""
     config = load(PRESET, {**QUICK, **cell.settings(seed), **settings})
-    experiment = prepare_experiment(config, cells=records_of(cell.data) if cell.data in GENERATED else None)
+    records = records_of(cell.data) if cell.data in GENERATED else None
+    experiment = prepare_experiment(config, cells=records, known=_KNOWN)
     simulation = experiment.simulation
     outcome = simulate(replace(simulation, test=None))
     measured = measures_on(simulation.test, simulation.algorithm.objective.loss, outcome.weights, outcome.weights)
