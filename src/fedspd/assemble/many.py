@@ -101,19 +101,24 @@ def _measured(
 def _run_apart(numbered: list[tuple[int, Config]], run: Callable[[Config], Ended]) -> Iterator[tuple[int, Ended]]:
     """On all cores, each run in one process."""
     workers = min(len(numbered), os.cpu_count() or 1)
-    numbered = sorted(numbered, key=lambda one: _costly_first(one[1]))
-    size = max(1, min(CHUNK, len(numbered) // (2 * workers)))
+    parts = in_parts(numbered, workers)
     # Started afresh rather than forked: a fork of a process with threads may hang.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(brought(),)) as pool:
         try:
-            parts = [numbered[begin : begin + size] for begin in range(0, len(numbered), size)]
             jobs = [pool.submit(_run_some, part, run) for part in parts]
             for job in as_completed(jobs):
                 yield from job.result()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def in_parts(numbered: Numbered, workers: int) -> list[list[tuple[int, Config]]]:
+    """What a worker is handed at a time, in the order in which it is handed out."""
+    ordered = sorted(numbered, key=lambda one: _costly_first(one[1]))
+    size = max(1, min(CHUNK, len(ordered) // (2 * workers)))
+    return [ordered[begin : begin + size] for begin in range(0, len(ordered), size)]
 
 
 def _costly_first(config: Config) -> tuple[Any, ...]:

@@ -55,8 +55,8 @@ class WholeShards:
 
     def __init__(self, simulation: Simulation) -> None:
         self.shards, everybody = simulation.shards, simulation.participants == simulation.shards.clients
-        self.again = everybody or simulation.same_participants
-        self.again &= self.shards.features.nbytes <= KEPT
+        same = simulation.algorithm.local_steps == 1 and (everybody or simulation.same_participants)
+        self.again = same and self.shards.features.nbytes <= KEPT
         self.asked: tuple[np.ndarray, np.ndarray] | None = None
         self.parts: list[np.ndarray] = []
         self.kept: dict[int, Batches] = {}

@@ -90,8 +90,8 @@ def _run_missing(waiting: dict[str, Config], found: dict[str, Result | InputErro
         if isinstance(finished, InputError):
             found[keys[number]] = finished
         else:
-            found[keys[number]] = kept = _kept(Result(finished.summary, finished.history))
-            keep(keys[number], kept)
+            found[keys[number]] = result = kept(Result(finished.summary, finished.history))
+            keep(keys[number], result)
         on_run()
 
 
@@ -100,7 +100,7 @@ def keep(key: str, result: Result) -> None:
     RUNS.write(key, {"summary": np.array(to_json(result.summary.to_dict())), **result.history.columns})
 
 
-def _kept(result: Result) -> Result:
+def kept(result: Result) -> Result:
     """A result as it is read back, where what is not finite is missing."""
     return Result(from_dict(json.loads(to_json(result.summary.to_dict()))), result.history)
 

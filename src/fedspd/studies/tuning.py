@@ -50,7 +50,7 @@ def tune(
         on_run: called after every run.
         board: take the grids of the leaderboard.
     """
-    grids = [_grid(config.algorithm.method, board) for config in configs]
+    grids = [grid_of(config.algorithm.method, board) for config in configs]
     first = _reached(configs, grids, SEEDS[:1], on_run)
     best = [np.sort(np.argsort(-one[:, 0], kind="stable")[:FINALISTS]) for one in first]
     left = [tuple(grid[i] for i in chosen) for grid, chosen in zip(grids, best, strict=True)]
@@ -74,7 +74,8 @@ def _score(result: Result | InputError) -> float:
     return -np.inf if score is None else score
 
 
-def _grid(method: Method, board: bool) -> TuningGrid:
+def grid_of(method: Method, board: bool) -> TuningGrid:
+    """The points that a method is tuned over, on the leaderboard or elsewhere."""
     grid = method.board_grid if board and method.board_grid is not None else method.grid
     if len(grid) != POINTS:
         raise InputError(
