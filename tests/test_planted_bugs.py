@@ -28,7 +28,7 @@ from fedspd.algorithms.methods.multi_step_dp_admm import MultiStepDPADMM
 from fedspd.algorithms.methods.private_admm import PrivateADMM
 from fedspd.algorithms.parts.network import Network
 from fedspd.algorithms.parts.step_sizes import Constant
-from fedspd.audit.replay import Shard, replay, unit_draws
+from fedspd.audit.replay import Shard, attack, replay, unit_draws
 from fedspd.data import Category, Shards, Table, split
 from fedspd.engine import simulate, stream
 from fedspd.engine.draws import NOBODY, whole_shards
@@ -38,10 +38,11 @@ from fedspd.privacy.accounting import FixedSize, Gaussian, spent
 from fedspd.privacy.accounting.events import step_chances
 from fedspd.privacy.accounting.groups import at_one_client, at_several_clients
 from fedspd.privacy.fifty_digits import gaussian_group
-from fedspd.privacy.mechanism import gaussian
+from fedspd.privacy.mechanism import MECHANISMS, gaussian, objective
 from fedspd.privacy.second_accountant import second_epsilon
 from fedspd.problem import Objective, Softmax, SquaredHinge, Unregularized
 from fedspd.typing import Query, Release
+from tests.algorithms.test_computed_minimizers import leaked, with_the_first_again, without_gaussian
 from tests.algorithms.test_exactness import balanced
 from tests.algorithms.test_ftrl import banded, differences
 from tests.algorithms.test_ftrl import method as ftrl
@@ -60,9 +61,11 @@ from tests.support.planted_twins import (
     FactorTwoLost,
     HalfTheGradient,
     HalfTheSensitivity,
+    HiddenByTheShard,
     LongSteps,
     LooksInEvenRounds,
     MedianCalledProved,
+    OffByTheShard,
     RelaxedOnce,
     StepByRecords,
     StretchedBeforeNoise,
@@ -251,7 +254,14 @@ def is_refused(algorithm: Any) -> bool:
     batches = Shard(np.eye(COLUMNS), np.array([0, 1])).batches(np.array([[0, 1]]))
     try:
         told = algorithm.broadcast(server, 1)
-        play(algorithm, told, client, batches, lambda query, draws: gaussian(query, 0.1, draws), np.zeros(1))
+        play(
+            algorithm,
+            told,
+            client,
+            batches,
+            lambda query, draws: MECHANISMS["gaussian"](query, 0.1, draws),
+            np.zeros(1),
+        )
     except RuntimeError:
         return True
     return False
@@ -412,6 +422,22 @@ CHECKS: dict[str, tuple[Callable[[], bool], Callable[[], bool]]] = {
     "noise in the objective loses the factor 2 of replace-one": (
         lambda: worst_loss(OneShot) > 1,
         lambda: worst_loss(HalfTheSensitivity) > 1,
+    ),
+    "a solver is farther off than the second noise hides": (
+        lambda: not attack(OffByTheShard(STEEP, 1.0, 1.0, off=0.95), 1.0).survived,
+        lambda: not attack(OffByTheShard(STEEP, 1.0, 1.0, off=1.05), 1.0).survived,
+    ),
+    "the second noise is as large as the records say": (
+        lambda: not attack(OneShot(STEEP, 1.0, 1.0), 1.0).survived,
+        lambda: not attack(HiddenByTheShard(STEEP, 1.0, 1.0), 1.0).survived,
+    ),
+    "the second noise is forgotten": (
+        lambda: leaked(objective) > 1.05,
+        lambda: leaked(without_gaussian) > 1.05,
+    ),
+    "the second noise is the first one again": (
+        lambda: leaked(objective) > 1.05,
+        lambda: leaked(with_the_first_again) > 1.05,
     ),
     "DDP-ADMM with noise on the primal carries the un-noised minimizer": (
         lambda: worst_replay(primal())[1],

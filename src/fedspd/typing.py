@@ -29,9 +29,9 @@ class Array(Protocol):
 
 
 State = TypeVar("State")
-Law = Literal["gaussian", "laplace"]
-"""Of noise: normals, or density falling with the L2 norm of a whole matrix, for pure privacy."""
-
+Law = Literal["gaussian", "laplace", "objective"]
+"""Of noise: normals; density falling with the L2 norm of a whole matrix, for pure privacy; or the second in what is
+minimized and the first on the minimizer."""
 
 Unit = Literal["record", "person", "client"]
 """What is protected: one row, all that a client has of a person, or all that it has."""
@@ -57,6 +57,7 @@ class Argmin(NamedTuple):
 
     under: Callable[[Array], Array]  # from noise on the linear term to the minimizer
     slope: Callable[[Array], Array]  # the gradient without that noise, at any point
+    apart: Any  # how far apart two computed minimizers may be that should be one, if a record moves the slope by 1
     clipped: Array  # as in a query
 
 

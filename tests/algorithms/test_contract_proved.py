@@ -84,7 +84,7 @@ def assert_survived(found: Found) -> None:
     assert found.worst_ratio <= 1 + 1e-9
     assert not found.state_differs
     assert found.most_moved <= 1, "a record is in one batch of a round"
-    assert found.miss <= 1e-9, "a minimizer that is not exact tells more than its noise"
+    assert found.miss <= 1, "a minimizer that is farther off than its second noise counts on tells more"
 
 
 @pytest.mark.parametrize("name", [name for name in PROVED if name not in WHOLE])

@@ -13,7 +13,7 @@ from fedspd.assemble import prepare_experiment
 from fedspd.audit.replay import Shard
 from fedspd.engine import simulate
 from fedspd.privacy import WHOLE_SHARD, ProvedPlan, RecordSampling, plan_proved
-from fedspd.privacy.accounting import Laplace
+from fedspd.privacy.accounting import Laplace, Minimizer
 from fedspd.problem import (
     FlippedLabels,
     Huber,
@@ -32,14 +32,14 @@ from tests.support.small_runs import small_run as configured
 
 COLUMNS = 3
 LOSSES: list[Loss] = [Softmax(2), LeastSquares(), SquaredHinge(), FlippedLabels(0.2), Huber(0.4), Poisson(1.0, 0.3)]
-LAPLACE = [name for name in METHODS if METHODS[name](Setting()).law == "laplace" and "published" not in name]
+LAPLACE = [name for name in METHODS if METHODS[name](Setting()).law != "gaussian" and "published" not in name]
 PERTURBED = [name for name in LAPLACE if isinstance(METHODS[name](Setting()), PerturbsObjective)]
 
 
 def slopes(objective: Objective, shard: Shard, points: np.ndarray) -> np.ndarray:
     """The gradient of a sub-problem at every point, one row each."""
     batches = shard.batches(np.arange(len(shard.labels))[None])
-    argmin = perturbed_minimum(objective, 1.0, points[:1], 0.3, points[:1], batches)
+    argmin = perturbed_minimum(objective, 1.0, points[:1], 0.3, points[:1], batches, least=0.3)
     return np.array([np.ravel(argmin.slope(point[None])) for point in points])
 
 
@@ -73,16 +73,17 @@ def test_a_method_by_name_counts_on_its_own_weights_and_directions(name: str) ->
     plan, simulation = experiment.plan, experiment.simulation
     assert isinstance(plan, ProvedPlan)
     event = plan.groups[0].event
-    assert isinstance(event, Laplace)
+    perturbs = isinstance(simulation.algorithm, PerturbsObjective)
+    assert isinstance(event, Minimizer if perturbs else Laplace)
     assert event.dimension == np.prod(simulation.matrix)
-    assert event.directions == (2 if isinstance(simulation.algorithm, PerturbsObjective) else 1)
+    assert event.directions == (2 if perturbs else 1)
 
 
 def planned(algorithm: Any, dimension: int, directions: int) -> ProvedPlan:
     sizes = np.asarray(small_problem(seed=3, clients=5)[0].sizes)
     counted = whole_shard(algorithm, sizes)
     sampling = RecordSampling(
-        WHOLE_SHARD, law="laplace", jacobian=counted.jacobian, dimension=dimension, directions=directions
+        WHOLE_SHARD, law=algorithm.law, jacobian=counted.jacobian, dimension=dimension, directions=directions
     )
     return plan_proved(4.0, 1e-5, sampling, sizes, 2)
 

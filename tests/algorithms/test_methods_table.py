@@ -19,7 +19,7 @@ from fedspd.typing import Batches
 from tests.support.small_runs import small_run
 
 every_method = pytest.mark.parametrize("name", METHODS)
-LAWS = {"gaussian": "Gaussian", "laplace": "spherical Laplace"}
+LAWS = {"gaussian": "Gaussian", "laplace": "spherical Laplace", "objective": "spherical Laplace"}
 CITED = re.compile(r'\bdoi\b|\barXiv\b|\b(19|20)\d\d,\s+"[^"]+"')
 # Table 1 of arXiv 2204.12284 as it is printed: local updates, objective, partial client participation, rate.
 TABLE_1 = {

@@ -84,7 +84,7 @@ def test_the_second_derivative_of_what_is_minimized_is_what_the_loss_says_of_its
     rng = np.random.default_rng(3)
     objective, shard = Objective(loss, SquaredL2(0.1), clip_norm), random_shard(rng, 20)
     weights = rng.standard_normal((COLUMNS, loss.outputs))
-    argmin = perturbed_minimum(objective, 1.0, weights[None], 0.2, weights[None], whole(shard))
+    argmin = perturbed_minimum(objective, 1.0, weights[None], 0.2, weights[None], whole(shard), least=0.2)
     expected = hessian(objective, 0.2, shard, weights)
     np.testing.assert_allclose(measured_hessian(argmin, weights), expected, atol=1e-8)
     assert clip_norm == inf or 0 < np.asarray(argmin.clipped)[0] < 1, "some are clipped, some are not"

@@ -6,7 +6,9 @@ from scipy import stats
 
 from fedspd.engine import stream
 from fedspd.engine.draws import unit_noise
-from fedspd.privacy.mechanism import MECHANISMS, gaussian, laplace, randomized_response
+from fedspd.privacy import WHOLE_SHARD, RecordSampling
+from fedspd.privacy.accounting import Minimizer
+from fedspd.privacy.mechanism import gaussian, laplace, objective, randomized_response
 from fedspd.typing import Argmin, Query
 from tests.engine.test_draws import spherical
 
@@ -70,15 +72,35 @@ def test_the_norm_of_a_clients_noise_has_the_mean_of_scale_times_weights_and_not
     assert spherical(released - 3.0, scale)
 
 
-@pytest.mark.parametrize("law", MECHANISMS)
-def test_noise_in_an_objective_goes_into_its_linear_term_and_only_the_minimizer_leaves(law: str) -> None:
-    """Of half a square, whose minimizer under b is -b."""
-    argmin = Argmin(under=lambda noise: -noise, slope=lambda weights: weights, clipped=np.array([0.7, 0.1]))
-    draws = stream(3, "noise").standard_normal((2, 3, 1))
-    scales = np.array([1.0, 10.0])[:, None, None]
-    release = MECHANISMS[law](argmin, scales, draws)  # pyright: ignore[reportArgumentType]
+def half_a_square(clients: int, apart: float) -> Argmin:
+    """Whose minimizer under b is -b."""
+    return Argmin(lambda noise: -noise, lambda weights: weights, apart, np.full(clients, 0.7))
+
+
+def test_noise_in_an_objective_goes_into_its_linear_term_and_only_the_minimizer_leaves() -> None:
+    draws, scales = stream(3, "noise").standard_normal((2, 2, 3, 1)), np.array([1.0, 10.0])[:, None, None]
+    release = objective(half_a_square(2, 0.0), scales, draws)
     assert release._fields == ("value",)
-    np.testing.assert_array_equal(np.asarray(release.value), -scales * draws)
+    np.testing.assert_array_equal(np.asarray(release.value), -scales * draws[:, 0])
+
+
+@pytest.mark.parametrize("apart", [1e-4, 0.3])
+def test_on_a_minimizer_there_is_a_gaussian_of_the_multiplier_that_is_charged_and_not_five_percent_more_or_less(
+    apart: float,
+) -> None:
+    """Two minimizers that should be one are `apart` times as far from each other as a record moves the slope."""
+    clients, moved, multiplier = 20_000, 0.05, 0.8
+    event = RecordSampling(WHOLE_SHARD, law="objective", dimension=6, directions=2).event(325, multiplier)
+    assert isinstance(event, Minimizer)
+    draws = unit_noise(stream(4, "noise"), "objective", (clients, 2, 3, 2))
+    scale = multiplier * moved
+    released = np.asarray(objective(half_a_square(clients, apart), scale, draws).value)
+    on_top = released + scale * draws[:, 0]
+    for factor, truly in ((1.0, True), (1.05, False), (0.95, False)):
+        assert rejected(on_top, factor * event.gaussian_multiplier * moved * apart) != truly
+    assert spherical(draws[:, 0], 1.0)
+    together = np.mean(draws[:, 0] * draws[:, 1]) / np.std(draws[:, 0])
+    assert abs(together) < 5 / np.sqrt(draws[:, 0].size), "the second noise is not the first one"
 
 
 @pytest.mark.parametrize("chance", [0.1, 0.45])

@@ -204,4 +204,4 @@ def test_only_one_members_float64_is_taken_and_no_sub_problem() -> None:
     with pytest.raises(InputError, match="a stack of one"):
         release(Query(np.zeros((2, 2)), np.zeros(2)), Whole(1.0, 1.0, 4.0))
     with pytest.raises(RuntimeError, match="refused before"):
-        release(Argmin(lambda noise: noise, lambda point: point, np.zeros(1)), Whole(1.0, 1.0, 4.0))
+        release(Argmin(lambda noise: noise, lambda point: point, 1.0, np.zeros(1)), Whole(1.0, 1.0, 4.0))

@@ -55,6 +55,8 @@ def contest(
     blocks = getattr(algorithm, "blocks", 1)
     jacobian = algorithm.jacobian(np.array([RECORDS])) if isinstance(algorithm, PerturbsObjective) else 0.0
     sampling = RecordSampling(scheme, batch, steps, contraction, law=law, jacobian=jacobian, blocks=blocks)
+    if law == "objective":
+        sampling = replace(sampling, dimension=4, directions=2)
     sampling = replace(sampling, **told or {})
     plan = plan_proved(EPSILON, DELTA, sampling, np.array([claimed_records]), participations)
     divisor = float(batch or RECORDS / steps)

@@ -180,6 +180,34 @@ class HalfTheSensitivity(OneShot):
 
 
 @dataclass(frozen=True)
+class OffByTheShard(OneShot):
+    """A solver that is off by so many times what it may be, one way for an even sum of labels, the other for an odd."""
+
+    off: float = 1.0
+
+    def query(self, told: Any, client: Any, batches: Any) -> Any:
+        query, kept = OneShot.query(self, told, client, batches)
+        odd = np.asarray(np.sum(batches.labels, axis=(1, 2)) % 2)[:, None, None]
+        half = 0.5 * float(np.max(OneShot.sensitivity(self, 1, batches.divisors))) * query.apart
+        way = np.zeros_like(client.weights)
+        way[:, 0, 0] = 1.0
+
+        def under(noise: Any) -> Any:
+            return query.under(noise) + (1 - 2 * odd) * self.off * half * way
+
+        return query._replace(under=under), kept
+
+
+@dataclass(frozen=True)
+class HiddenByTheShard(OneShot):
+    """A second noise that is as large as the labels say."""
+
+    def query(self, told: Any, client: Any, batches: Any) -> Any:
+        query, kept = OneShot.query(self, told, client, batches)
+        return query._replace(apart=query.apart * (1 + np.mean(batches.labels))), kept
+
+
+@dataclass(frozen=True)
 class RelaxedOnce(PrivateADMM):
     """The sensitivity of the proximal point, claimed for the step over it, which is up to twice as long."""
 

@@ -86,7 +86,7 @@ class Algorithm(Protocol[Server, Client, Words, Kept]):
 
     @property
     def law(self) -> str:
-        """Of the noise: "gaussian", or "laplace" for pure privacy."""
+        """Of the noise: "gaussian", "laplace" for pure privacy, or "objective" where it is in what is minimized."""
         ...
 
     @property
@@ -161,6 +161,10 @@ class PerturbsObjective(Protocol):
 
     def jacobian(self, batch_sizes: Any) -> float:
         """What a release costs at most beside the size of the noise, for clients of these batch sizes."""
+        ...
+
+    def check_noise(self, longest: float, records: int, divisors: Any, columns: int) -> None:
+        """Refuse, by public numbers, noise under which float64 cannot minimize well."""
         ...
 
 
@@ -259,6 +263,7 @@ def most_stretched(algorithm: Any) -> float:
 def draws_shape(algorithm: Algorithm, matrix: tuple[int, int]) -> tuple[int, ...]:
     """Shape of one client's unit draws in a round: weight matrices, stacked if there are several."""
     count = algorithm.releases + getattr(algorithm, "more_draws", 0)  # of `RemembersNoise`
+    count += algorithm.law == "objective"  # one for what is minimized, one for the minimizer
     return matrix if count == 1 else (count, *matrix)
 
 

@@ -9,9 +9,9 @@ NON_SMOOTH = "convex, non-smooth"
 SMOOTH = "convex, smooth"
 A_TOTAL = "(ε, δ)-DP of every record over all rounds, by the proof in docs/proofs.md."
 PURE_ROUNDS = "pure DP of a round; rounds compose to (ε, δ)-DP of every record, by the proof in docs/proofs.md."
-EXACT_ROUNDS = (
-    "pure DP of a round, for exact minimizers; rounds compose to (ε, δ)-DP of every record, by the proof in "
-    "docs/proofs.md."
+MINIMIZERS = (
+    "pure DP of a round for exact minimizers, and a Gaussian on computed ones; all compose to (ε, δ)-DP of every "
+    "record, by the proof in docs/proofs.md."
 )
 NO_TOTAL = "the total is a formula without a proof"
 HIDDEN = "un-noised state is carried from round to round"

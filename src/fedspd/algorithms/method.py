@@ -15,7 +15,7 @@ from fedspd.problem import Objective
 
 Guarantee = Literal["proved", "as published", "none"]
 TuningGrid = tuple[dict[str, Any], ...]
-NOISES = {"gaussian": "Gaussian", "laplace": "spherical Laplace"}
+NOISES = {"gaussian": "Gaussian", "laplace": "spherical Laplace", "objective": "spherical Laplace"}
 
 
 @dataclass(frozen=True)

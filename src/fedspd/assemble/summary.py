@@ -7,27 +7,30 @@ from typing import Any
 import numpy as np
 
 from fedspd.algorithms import METHODS, Algorithm, label
-from fedspd.algorithms.base import PerturbsObjective
 from fedspd.assemble.build import Experiment
 from fedspd.assemble.cohorts import told_trust
 from fedspd.engine import Outcome
 from fedspd.engine.measuring.measures import optimum_measures
 from fedspd.privacy import ProvedPlan, PublishedPlan
 from fedspd.privacy.accounting import spent
-from fedspd.results import COLUMNS, EXACT_ONLY, Convergence, History, Summary
+from fedspd.results import COLUMNS, Convergence, History, Summary
 
 AnyPlan = ProvedPlan | PublishedPlan
 NUMBER = 8  # bytes of one uploaded number
 REMEMBERED = 8  # plans whose statement is known: runs that differ in their seed share one
-MECHANISMS = {"gaussian": "Gaussian", "laplace": "spherical Laplace"}
-IN_OBJECTIVES = f", in objectives, {EXACT_ONLY}"
-"""Where noise is not on what is released but in what is minimized."""
+MECHANISMS = {
+    "gaussian": "Gaussian",
+    "laplace": "spherical Laplace",
+    "objective": "spherical Laplace, in objectives, Gaussian on minimizers",
+}
 SUMS_ADVERSARY = (
     "the server, honest or not, with at most the stated number of a cohort's members and everybody outside it"
 )
+_LAW = "by the law of their losses"
 CONVERSIONS = {
-    "proved": "each round is pure; by the law of their losses, or their epsilons, rounds compose to (epsilon, delta)",
-    "as published": "each round is pure and their epsilons add up; delta is not used",
+    ("laplace", "proved"): f"each round is pure; {_LAW}, or their epsilons, rounds compose to (epsilon, delta)",
+    ("laplace", "as published"): "each round is pure and their epsilons add up; delta is not used",
+    ("objective", "proved"): f"each round is pure but for a small Gaussian; {_LAW} all compose to (epsilon, delta)",
 }
 """How pure privacy became the (epsilon, delta) that is stated."""
 
@@ -120,8 +123,8 @@ def stated_privacy(
         "unit": plan.unit,
         "relation": plan.relation,
         "sampling": plan.sampling,
-        "mechanism": MECHANISMS[plan.law] + (IN_OBJECTIVES if _in_objectives(method) else ""),
-        "conversion": CONVERSIONS.get(plan.guarantee) if plan.law == "laplace" else None,
+        "mechanism": MECHANISMS[plan.law],
+        "conversion": CONVERSIONS.get((plan.law, plan.guarantee)),
         "adversary": card.adversary,
         "precision": precision,
         "epsilon_spent_max": history.last("epsilon_max"),
@@ -131,11 +134,6 @@ def stated_privacy(
     if isinstance(plan, ProvedPlan):
         return common | _proved(plan) | _trust(plan)
     return common | _published(name, plan, records, participations)
-
-
-def _in_objectives(method: Algorithm) -> bool:
-    """Whether noise is in what is minimized; to ask a protocol takes long, so a leg of its own is asked for first."""
-    return hasattr(method, "jacobian") and isinstance(method, PerturbsObjective)
 
 
 def _trust(plan: ProvedPlan) -> dict[str, Any]:

@@ -17,7 +17,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedspd.privacy.accounting import Event, Laplace, SharedFixedSize, SharedGaussian, SharedPoisson, delta_at, spent
+from fedspd.privacy.accounting import (
+    Event,
+    Laplace,
+    Minimizer,
+    SharedFixedSize,
+    SharedGaussian,
+    SharedPoisson,
+    delta_at,
+    spent,
+)
+from fedspd.privacy.accounting.minimizers import minimizer_event
 
 CONFIDENCE = 0.999
 PICKED_ON = 0.2  # of the runs, those on which thresholds are picked
@@ -142,6 +152,9 @@ def _with_noise(event: Event, factor: float) -> Event:
     if isinstance(event, SharedGaussian | SharedFixedSize | SharedPoisson):
         own = event.own_multiplier * factor
         return replace(event, noise_multiplier=event.noise_multiplier * factor, own_multiplier=own)
+    if isinstance(event, Minimizer):
+        known = event.jacobian / factor, event.dimension, event.directions
+        return minimizer_event(event.noise_multiplier * factor, *known)
     if isinstance(event, Laplace):  # what else a minimizer tells, which more noise alone would leave as it is
         return replace(event, noise_multiplier=event.noise_multiplier * factor, jacobian=event.jacobian / factor)
     return replace(event, noise_multiplier=event.noise_multiplier * factor)

@@ -4,6 +4,7 @@ Many copies of the attacked client are one stack, so that the engine's own round
 server sends what the attacker likes. The attacker follows the method under both hypotheses from what it has seen
 released, as the replay does, and adds up log-likelihood ratios: the best statistic there is (Neyman and Pearson 1933)
 where a client's state follows from its releases. Where a client hides state, it follows the mean of what that may be.
+Of a minimizer with a small Gaussian on it the attacker takes what it sees for the minimizer itself, which it nearly is.
 """
 
 from collections.abc import Callable
@@ -158,6 +159,7 @@ class Hypothesis:
     ) -> tuple[np.ndarray, Any]:  # fmt: skip
         """Likelihood and next state if the round's batches were these."""
         target, runs = self.target, len(fresh)
+        fresh = fresh[:, 0, ...] if target.algorithm.law == "objective" else fresh  # and none on the minimizer
         rows, kinds = (np.repeat(one, target.rows, axis=1) for one in (features, labels))
         shares = None if target.rows == 1 else np.full((runs, *kinds.shape), 1 / target.rows)
         whole = Batches(

@@ -43,8 +43,12 @@ def stream(seed: int, name: Stream, round: int = 0, *client: int) -> np.random.G
 def unit_noise(rng: np.random.Generator, law: str, shape: tuple[int, ...], kind: Any = np.float64) -> np.ndarray:
     r"""Noise of scale 1: standard normals, or matrices of density $\propto e^{-\|b\|}$ in the last two axes.
 
-    Of the latter, directions are uniform and lengths have the law Gamma(d).
+    Of the latter, directions are uniform and lengths have the law Gamma(d). In an objective there is one of each: that
+    for the objective and that for its minimizer stand in the last axis but two.
     """
+    if law == "objective":
+        alone = *shape[:-3], *shape[-2:]
+        return np.stack([unit_noise(rng, each, alone, kind) for each in ("laplace", "gaussian")], axis=-3)
     normals = rng.standard_normal(shape, kind)
     if law == "gaussian":
         return normals

@@ -19,9 +19,9 @@ from fedspd.typing import Argmin, Array, Query, Release
 class Drawn(NamedTuple):
     """Noise of a simulation: draws of size one, and what they are multiplied by."""
 
-    law: str  # "gaussian" or "laplace"
+    law: str  # "gaussian", "laplace" or "objective"
     scale: Any  # one number, or one per client
-    draws: Array  # fresh, used once
+    draws: Array  # fresh, used once; in an objective two for each client
 
 
 class Exact(NamedTuple):

@@ -13,6 +13,7 @@ from fedspd.engine.batches import check_batches, nominal_sizes
 from fedspd.engine.measuring.diagnostics import Lagrangian
 from fedspd.errors import InputError
 from fedspd.privacy import Plan, ProvedPlan
+from fedspd.privacy.accounting.minimizers import longest_noise
 from fedspd.results import History
 
 
@@ -88,6 +89,10 @@ def check_run(
         _check_counted(algorithm, plan, holdings.divisors)
         if isinstance(algorithm, SolvesExactly):
             algorithm.check_solvable(int(holdings.sizes.max()), holdings.divisors, columns)
+        if isinstance(algorithm, PerturbsObjective):
+            scales = plan.noise_scale(np.arange(holdings.clients), algorithm.sensitivity(1, holdings.divisors))
+            longest = float(np.max(scales)) * longest_noise(columns * algorithm.objective.loss.outputs)
+            algorithm.check_noise(longest, int(holdings.sizes.max()), holdings.divisors, columns)
     check_batches(holdings, plan.sampling, batch_size, algorithm.local_steps)
 
 
@@ -97,7 +102,7 @@ def _check_counted(algorithm: Algorithm, plan: ProvedPlan, divisors: np.ndarray)
         needed, counted = algorithm.jacobian(divisors), plan.draws.jacobian
         if needed > counted:
             raise RuntimeError(f"the method's determinant costs {needed:g}, of which its plan counts {counted:g}.")
-        if plan.draws.directions is not None and plan.draws.directions < algorithm.directions:
+        if (plan.draws.directions or 0) < algorithm.directions:
             raise RuntimeError("a record moves the method's gradient in more directions than its plan counts on.")
     if plan.draws.contraction > 0:
         known = algorithm.contraction if isinstance(algorithm, AveragesSteps) else 0.0

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedspd.privacy.accounting.events import Event, FixedSize, Gaussian, Laplace, Poisson, SharedGaussian
+from fedspd.privacy.accounting.minimizers import FAILS, Minimizer
 from fedspd.privacy.fifty_digits import gaussian_epsilon
 
 Floats = NDArray[np.floating[Any]]
@@ -53,7 +54,7 @@ def _second(history: frozenset[tuple[Event, int]], delta: float) -> SecondOpinio
     multipliers = [(_plain(event), count) for event, count in history]
     if all(multiplier is not None for multiplier, _ in multipliers):
         return SecondOpinion(gaussian_epsilon([(z, n) for z, n in multipliers if z is not None], delta), EXACT_SLACK)
-    spherical = any(isinstance(event, Laplace) and event.dimension is not None for event, _ in history)
+    spherical = any(getattr(event, "dimension", None) is not None for event, _ in history)
     pure = math.fsum(n * event.epsilon if isinstance(event, Laplace) else math.inf for event, n in history)
     found = max(_composed(history, delta, order) for order in ("removal", "addition"))
     return SecondOpinion(min(found, pure), SPHERICAL_SLACK if spherical else SLACK)
@@ -68,7 +69,7 @@ def _plain(event: Event) -> float | None:
     """The multiplier of an event that is one Gaussian release of all records."""
     if isinstance(event, Gaussian | SharedGaussian):
         return event.noise_multiplier
-    if isinstance(event, Laplace) or event.local_steps > 1:
+    if isinstance(event, Laplace | Minimizer) or event.local_steps > 1:
         return None
     everyone = event.rate == 1.0 if isinstance(event, Poisson) else event.drawn == event.records
     return event.noise_multiplier if everyone else None
@@ -76,27 +77,35 @@ def _plain(event: Event) -> float | None:
 
 def _composed(history: frozenset[tuple[Event, int]], delta: float, order: str) -> float:
     """By dp-accounting, from dots of each profile."""
-    profiles = [(_profile(event, order), count) for event, count in history]
+    profiles = [(_profile(part, order), count) for event, count in history for part in _parts(event)]
     gap = _gap(profiles)
     whole: Any = None
     for profile, count in profiles:
         part = _on_grid(profile, gap).self_compose(count, _TAIL)
         whole = part if whole is None else whole.compose(part, _TAIL)
-    oversized = math.fsum(count * _oversized(event) for event, count in history)
-    if not oversized:
+    failing = math.fsum(count * _failing(event) for event, count in history)
+    if not failing:
         return float(whole.get_epsilon_for_delta(delta))
     low, high = 0.0, 1.0
-    while whole.get_delta_for_epsilon(high) + (1 + math.exp(high)) * oversized > delta:
+    while whole.get_delta_for_epsilon(high) + (1 + math.exp(high)) * failing > delta:
         low, high = high, 2 * high
         if high > 500.0:
             return math.inf
     for _ in range(60):
         middle = 0.5 * (low + high)
-        if whole.get_delta_for_epsilon(middle) + (1 + math.exp(middle)) * oversized > delta:
+        if whole.get_delta_for_epsilon(middle) + (1 + math.exp(middle)) * failing > delta:
             low = middle
         else:
             high = middle
     return high
+
+
+def _parts(event: Event) -> tuple[Event, ...]:
+    """What a release consists of: a computed minimizer of the exact one, and of a Gaussian release."""
+    if not isinstance(event, Minimizer):
+        return (event,)
+    exact = Laplace(event.noise_multiplier, event.jacobian, event.relation, event.dimension, event.directions)
+    return exact, Gaussian(event.gaussian_multiplier)
 
 
 class Dots(NamedTuple):
@@ -123,7 +132,7 @@ def _on_grid(dots: Dots, gap: float) -> Any:
     return pld_pmf.create_pmf_pessimistic_connect_dots(gap, places, np.minimum.accumulate(deltas)).to_dense_pmf()
 
 
-def _profile(event: Event, order: str) -> Dots:
+def _profile(event: Any, order: str) -> Dots:
     if isinstance(event, Laplace):
         return _laplace(event)
     if isinstance(event, Gaussian | SharedGaussian):
@@ -171,8 +180,10 @@ def _normal_profile(losses: Floats, multiplier: float) -> Floats:
     return ndtr(0.5 / multiplier - losses * multiplier) - np.exp(np.minimum(below, 700.0))
 
 
-def _oversized(event: Event) -> float:
-    """The chance that some batch of one Poisson event has more records than its proof allows."""
+def _failing(event: Event) -> float:
+    """The chance that noise in an objective is too long, or some batch of one Poisson event, for their proofs."""
+    if isinstance(event, Minimizer):
+        return FAILS
     if not isinstance(event, Poisson) or event.local_steps == 1 or (event.max_batch or 0) >= (event.records or 0):
         return 0.0
     records, chance = event.records or 0, event.rate / event.local_steps

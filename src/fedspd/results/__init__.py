@@ -18,14 +18,13 @@ from fedspd.results.history import COLUMNS, History
 from fedspd.results.mean import Mean, mean_over_seeds
 from fedspd.results.run_folder import RunFolder, RunRecord, environment, read_model, read_run, read_summary, write_run
 from fedspd.results.statement import STATEMENT, Statement, read_statement, read_statement_file, write_statement
-from fedspd.results.summary import ABOUT, EXACT_ONLY, SITES, Condition, Convergence, Number, Summary, from_dict, words
+from fedspd.results.summary import ABOUT, SITES, Condition, Convergence, Number, Summary, from_dict, words
 from fedspd.results.work import WORK_FILE, Work, is_unfinished, read_work, unfinished, write_work
 
 __all__ = [
     "ABOUT",
     "BROKEN",
     "COLUMNS",
-    "EXACT_ONLY",
     "OWNER_ONLY",
     "OWNER_ONLY_FOLDER",
     "SITES",

@@ -23,8 +23,6 @@ FAR = 1e12
 """Beyond this, weights are none: where rows are as short as settings allow (1e-6), a score would be a million."""
 SITES = "sites"
 """The engine of a run between real sites."""
-EXACT_ONLY = "for exact minimizers"
-"""In the mechanism of a run whose claim is proved of no others, where noise is in what is minimized."""
 
 
 class About(NamedTuple):
@@ -88,8 +86,8 @@ class Summary:
     relation: str = field(metadata=_privacy("neighbors: replace-one, or zero-out with Poisson sampling"))
     sampling: str = field(metadata=_privacy("how records are drawn in a round"))
     mechanism: str = field(metadata=_privacy(
-        "the noise: Gaussian, or spherical Laplace; “in objectives, for exact minimizers” where it is part of what is "
-        "minimized"
+        "the noise: Gaussian, or spherical Laplace; “in objectives, Gaussian on minimizers” where it is part of what "
+        "is minimized, and a small second one hides by how much what is computed is off"
     ))  # fmt: skip
     conversion: str | None = field(metadata=_privacy(
         "how pure privacy of rounds became (ε, δ), for spherical Laplace noise; null for Gaussian noise"

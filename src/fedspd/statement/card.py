@@ -51,10 +51,7 @@ def card_of(record: RunRecord, statement: Statement) -> dict[str, Any]:
         },
         "measures": measures,
         "limits": [*([declared["limits"]] if declared["limits"] else []), *_limits(record, statement, measures)],
-        "privacy": {
-            **{name: statement["guarantee"][name] for name in CLAIM},
-            "noise": statement["mechanism"]["noise"],
-        },
+        "privacy": {name: statement["guarantee"][name] for name in CLAIM},
         "trust": statement["trust"],
     }
 

@@ -7,7 +7,7 @@ ledger for a good reason, such as a round without records, is only a bound here,
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fedspd.privacy.accounting import Event, FixedSize, Laplace, Poisson, from_dict
+from fedspd.privacy.accounting import Event, FixedSize, Laplace, Minimizer, Poisson, from_dict
 from fedspd.privacy.ledger import Charged, Ledger
 from fedspd.privacy.second_accountant import SLACK, SecondOpinion
 from fedspd.results import SITES, Statement
@@ -42,7 +42,7 @@ def recorded(found: Comparison, statement: Statement, ledger: Ledger, this_run: 
 def drawn(found: Comparison, statement: Statement, rounds: Sequence[Charged]) -> None:
     """Compare how the records and the noise of a run's rounds were drawn."""
     told, events = statement["mechanism"], {charged.event for charged in rounds}
-    law = "Laplace" if any(isinstance(event, Laplace) for event in events) else "Gaussian"
+    law = "Laplace" if any(isinstance(event, Laplace | Minimizer) for event in events) else "Gaussian"
     found.holds("mechanism.noise", told["noise"], law in told["noise"], law)
     kinds = {_sampling(event, told) for event in events}
     found.holds("mechanism.sampling", told["sampling"], told["sampling"] in kinds, min(kinds))

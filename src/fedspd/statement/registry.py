@@ -11,7 +11,7 @@ from typing import Any
 
 from fedspd.report.statement.audited import REFUTED
 from fedspd.report.statement.released import released_afterwards
-from fedspd.report.statement.trust import conditions, proved_of
+from fedspd.report.statement.trust import conditions
 from fedspd.results import Statement, to_json
 from fedspd.results.counted import times
 
@@ -56,8 +56,7 @@ def _loss(statement: Statement) -> dict[str, Any]:
     claim, run = statement["guarantee"], statement["run"]
     numbers = {} if claim["epsilon"] is None else {"epsilon": claim["epsilon"], "delta": claim["delta"]}
     refuted = statement["audit"] is not None and statement["audit"]["refuted"]
-    proved = f"Proved{proved_of(statement['mechanism']['noise'])}."
-    told = proved if claim["standing"] == "proved" else f"Nothing is proved: {claim['because']}."
+    told = "Proved." if claim["standing"] == "proved" else f"Nothing is proved: {claim['because']}."
     told = f"{REFUTED} {told}" if refuted else told
     unit, whose = ("client", "") if claim["unit"] == "client" else (claim["unit"], " of one client")
     groups = "; ".join(f"{one['size']} {unit}s{whose}: {_pair(one['at_one_client'])}" for one in claim["groups"][1:])

@@ -99,6 +99,20 @@ def test_noise_of_pure_privacy_has_uniform_directions_and_lengths_of_the_gamma_l
     assert not spherical(noise, 0.95)
 
 
+def test_noise_in_an_objective_comes_with_normals_of_their_own() -> None:
+    import jax
+
+    from fedspd.engine.jax_engine import draws
+
+    with session():
+        shape = (2, 3, 2)
+        noise = np.asarray(jax.vmap(lambda key: draws.unit_noise(key, "objective", shape, "float64"))(keys(8000)))
+    inside, on_top = noise[:, 0], noise[:, 1]
+    assert spherical(inside)
+    assert stats.kstest(on_top.ravel(), "norm").pvalue > 1e-5
+    assert abs(np.mean(inside * on_top)) < 5 * np.std(inside) / np.sqrt(inside.size)
+
+
 def test_a_client_draws_the_same_whoever_plays_beside_it() -> None:
     few, many = sampled(3, 40, 5), sampled(30, 40, 5)
     np.testing.assert_array_equal(few, many[:3])

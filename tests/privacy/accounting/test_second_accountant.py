@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fedspd.privacy.accounting import FixedSize, Gaussian, Laplace, Poisson, SharedGaussian, spent
+from fedspd.privacy.accounting import FixedSize, Gaussian, Laplace, Minimizer, Poisson, SharedGaussian, spent
 from fedspd.privacy.accounting.events import KINDS, SharedFixedSize, SharedPoisson
 from fedspd.privacy.accounting.groups import at_one_client
 from fedspd.privacy.fifty_digits import gaussian_group
@@ -25,6 +25,8 @@ HISTORIES: dict[str, Any] = {
     "poisson in steps": {Poisson(1.5, 0.2, 2, 0.5, 326, 33, 70): 20},
     "pure": {Laplace(10.0): 20, Laplace(4.0, 0.1): 3},
     "pure in many dimensions": {Laplace(0.05, 0.0, "replace-one", 162, 1): 5},
+    "minimizers": {Minimizer(0.5, 160.0, 0.05, 162, 2): 5, Gaussian(10.0): 1},
+    "minimizers whose second noise counts": {Minimizer(0.5, 8.0, 0.05, 162, 2): 5},
     "pure in objectives": {Laplace(0.05, 0.05, "replace-one", 162, 2): 5, Gaussian(10.0): 1},
 }
 

@@ -12,7 +12,7 @@ from fedspd.privacy import (
     RecordSampling,
     plan_proved,
 )
-from fedspd.privacy.accounting import FixedSize, Gaussian, Laplace, Poisson, spent
+from fedspd.privacy.accounting import FixedSize, Gaussian, Laplace, Minimizer, Poisson, spent
 from fedspd.privacy.plans.sampling import largest_batch
 
 SIZES = np.repeat([326, 325], [61, 39])
@@ -36,7 +36,8 @@ def test_whole_shards_need_the_one_shot_multiplier_times_the_root_of_the_partici
         RecordSampling(WITHOUT_REPLACEMENT, 10, 5, 0.9),
         RecordSampling(POISSON, 50),
         RecordSampling(POISSON, 10, 5, 0.9, max_batch=40),
-        RecordSampling(WHOLE_SHARD, law="laplace", jacobian=0.01),
+        RecordSampling(WHOLE_SHARD, law="laplace", dimension=162, directions=1),
+        RecordSampling(WHOLE_SHARD, law="objective", jacobian=0.01, dimension=162, directions=2),
     ],
 )
 @pytest.mark.parametrize("share", [0.0, 0.1])
@@ -90,7 +91,9 @@ def test_shard_sizes_are_not_rounded_where_a_larger_shard_means_a_larger_chance_
 def test_events_say_what_the_engine_does() -> None:
     assert RecordSampling(WHOLE_SHARD).event(325, 2.0) == Gaussian(2.0)
     assert RecordSampling(WITHOUT_REPLACEMENT, 10, 5, 0.9).event(325, 2.0) == FixedSize(2.0, 325, 50, 5, 0.9)
-    assert RecordSampling(WHOLE_SHARD, law="laplace", jacobian=0.1).event(325, 2.0) == Laplace(2.0, 0.1)
+    assert RecordSampling(WHOLE_SHARD, law="laplace").event(325, 2.0) == Laplace(2.0)
+    in_objective = RecordSampling(WHOLE_SHARD, law="objective", jacobian=0.1, dimension=16, directions=2)
+    assert in_objective.event(325, 2.0) == Minimizer(2.0, 25 * 2.0 * 4, 0.1, 16, 2)
     assert RecordSampling(POISSON, 50).event(500, 2.0) == Poisson(2.0, 0.1)
     assert RecordSampling(POISSON, 10, 5, 0.9, 30).event(500, 2.0) == Poisson(2.0, 0.1, 5, 0.9, 500, 10, 30)
 
@@ -108,7 +111,7 @@ def test_the_limit_on_batches_leaves_nearly_all_of_delta_and_one_less_would_not(
     assert without <= with_limit <= 1.02 * without
 
 
-@pytest.mark.parametrize("changes", [{"law": "laplace"}, {"blocks": 2}])
+@pytest.mark.parametrize("changes", [{"law": "laplace"}, {"law": "objective"}, {"blocks": 2}])
 @pytest.mark.parametrize("scheme", [WITHOUT_REPLACEMENT, POISSON, WITH_REPLACEMENT])
 def test_noise_of_pure_privacy_and_noise_that_is_remembered_have_no_plan_but_for_whole_shards(
     scheme: str, changes: dict
@@ -117,29 +120,27 @@ def test_noise_of_pure_privacy_and_noise_that_is_remembered_have_no_plan_but_for
         RecordSampling(scheme, 10, **changes)
 
 
-@pytest.mark.parametrize("jacobian", [0.0, 0.02])
-def test_pure_rounds_cost_no_more_than_they_add_up_to_and_many_of_them_cost_less(jacobian: float) -> None:
-    """A round costs 1/z and its determinant; at a delta, composition is better than the sum."""
+def test_pure_rounds_cost_no_more_than_they_add_up_to_and_many_of_them_cost_less() -> None:
+    """A round costs 1/z; at a delta, composition is better than the sum."""
     for rounds, gain in ((1, 1.0), (30, 0.8)):
         plan = plan_proved(
             9.0,
             1e-5,
-            RecordSampling(WHOLE_SHARD, law="laplace", jacobian=jacobian),
+            RecordSampling(WHOLE_SHARD, law="laplace"),
             SIZES,
             rounds,
             noise_multiplier=10.0,
         )
         total = float(plan.spent(np.array([0]), np.array([rounds]))[0])
-        assert total <= rounds * (0.1 + jacobian) * (1 + 1e-9)
-        assert total < gain * rounds * (0.1 + jacobian) * (1 + 1e-9)
+        assert total <= rounds * 0.1 * (1 + 1e-9)
+        assert total < gain * rounds * 0.1 * (1 + 1e-9)
         assert plan.law == "laplace"
 
 
 def test_determinants_leave_less_for_noise_and_too_much_of_them_is_refused_with_a_remedy() -> None:
     def multiplier(jacobian: float) -> float:
-        return plan_proved(
-            1.0, 1e-5, RecordSampling(WHOLE_SHARD, law="laplace", jacobian=jacobian), SIZES, 4
-        ).noise_multipliers[0]
+        sampling = RecordSampling(WHOLE_SHARD, law="objective", jacobian=jacobian, dimension=162, directions=2)
+        return plan_proved(1.0, 1e-5, sampling, SIZES, 4).noise_multipliers[0]
 
     assert multiplier(0.0) < multiplier(0.1) < multiplier(0.2)
     with pytest.raises(InputError, match=r"raise algorithm.penalty or the budget"):

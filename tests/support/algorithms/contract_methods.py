@@ -215,11 +215,13 @@ def relations(name: str) -> list[str]:
     return ["replace-one", "zero-out"] if "relation" in {field.name for field in fields(algorithm)} else ["replace-one"]
 
 
-def whole_shard(algorithm: Any, sizes: np.ndarray) -> RecordSampling:
-    """What a plan must know of a method that uses whole shards."""
+def whole_shard(algorithm: Any, sizes: np.ndarray, dimension: int = 6) -> RecordSampling:
+    """What a plan must know of a method that uses whole shards, with noise in so many dimensions at least."""
     law, blocks = algorithm.law, getattr(algorithm, "bands", 1)
-    jacobian = algorithm.jacobian(sizes) if isinstance(algorithm, PerturbsObjective) else 0.0
-    return RecordSampling(WHOLE_SHARD, law=law, jacobian=jacobian, blocks=blocks)
+    if isinstance(algorithm, PerturbsObjective):
+        jacobian, directions = algorithm.jacobian(sizes), algorithm.directions
+        return RecordSampling(WHOLE_SHARD, law=law, jacobian=jacobian, dimension=dimension, directions=directions)
+    return RecordSampling(WHOLE_SHARD, law=law, blocks=blocks)
 
 
 def small_shards() -> tuple[Shards, Table]:

@@ -14,6 +14,7 @@ from tests.support.algorithms.plain_table_one import (
     argmin,
     mean,
     multiplier,
+    on_top,
     starting,
     thresholded,
 )
@@ -149,6 +150,7 @@ def one_shot(
     for i, one in participants.items():
         tilt = one.noise * 2 * bound / epsilon / one.shard.nominal
         found[i] = argmin(lambda f, s=one.shard, b=tilt: s.slope(f, bound) + (rho + mu) * f + b, np.zeros(shape))
+        found[i] = found[i] + on_top(one, epsilon, bound, rho + mu)
     return [mean(found)]
 
 

@@ -9,10 +9,10 @@ ADMM on a graph with exact sub-problems; the noise enters through the dual varia
 The published noise is $\mu_p = \lambda_p + \frac{1}{2m}\epsilon$, which is $b = \epsilon/m$. On a star the neighbors
 are all others. Needs a smooth objective.
 
-Released: $f_i$ itself; duals are functions of it and of what was heard.
+Released: $f_i$ with a small Gaussian on what is computed; duals are functions of it and of what was heard.
 Claimed as published: α-DP of one round, $\alpha = 2G/(ms) + 2\ln(1 + a)$, $a = L/(m(\mu + 2\eta V_i))$; where the
 second term alone exceeds α, more curvature Φ is added. No total.
-Claimed here: **proved**, with $\ln(1 + a)$ (`objective_noise`); rounds compose as pure releases. Too small a budget
+Claimed here: **proved**, with $\ln(1 + a)$ and the Gaussian beside it (`objective_noise`). Too small a budget
 for the curvature is refused, with the advice to raise the penalty, in place of Φ.
 """
 
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedspd.algorithms.base import PrimalDual, Released
-from fedspd.algorithms.card import EXACT_ROUNDS, ONE_GD, Card, Printed
+from fedspd.algorithms.card import MINIMIZERS, ONE_GD, Card, Printed
 from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.grids import OCTAVES
@@ -45,7 +45,7 @@ class DDPADMMDual:
     releases = 1
     local_steps = 1
     keeps_replies = True
-    law = "laplace"
+    law = "objective"
     directions = TWO_RECORDS
 
     def __post_init__(self) -> None:
@@ -73,7 +73,8 @@ class DDPADMMDual:
     def query(self, told: Neighbors, client: Released, batches: Batches) -> tuple[Argmin, None]:
         """The client's augmented Lagrangian, waiting for its noise."""
         sub = self.network.sub_problem(told, client.weights, client.dual, self.penalty)
-        return perturbed_minimum(self.objective, self.row_norm, client.weights, sub.curvature, sub.pull, batches), None
+        problem = self.objective, self.row_norm, client.weights, sub.curvature, sub.pull, batches
+        return perturbed_minimum(*problem, least=self.penalty * self.network.least_share), None
 
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
         """That of noise in the objective."""
@@ -86,6 +87,10 @@ class DDPADMMDual:
     def check_solvable(self, records: int, divisors: Any, columns: int) -> None:
         """Refuse minimizers that float64 cannot find."""
         self.noise.check_solvable(records, divisors, columns)
+
+    def check_noise(self, longest: float, records: int, divisors: Any, columns: int) -> None:
+        """Refuse noise under which float64 cannot find them."""
+        self.noise.check_noise(longest, records, divisors, columns)
 
     def settle(self, told: Neighbors, client: Released, release: Release, kept: None) -> tuple[Released, Array]:
         """The dual step with what was heard; the reply is the release."""
@@ -131,8 +136,8 @@ METHOD = Method(
         title="DDP-ADMM (DVP)",
         citation="Zhang, Zhu 2017, TIFS 12(1), doi 10.1109/TIFS.2016.2607691",
         claimed="Pure DP of a round, without a total.",
-        proved=EXACT_ROUNDS,
-        released="the local minimizer itself, of an objective with noise; duals follow from it",
+        proved=MINIMIZERS,
+        released="the local minimizer with a small Gaussian, of an objective with noise; duals follow from it",
         confidence="medium: its structure is well known, its constants are from memory",
         table_1=4,
         printed=Printed(ONE_GD, "strongly convex, smooth", False, ""),

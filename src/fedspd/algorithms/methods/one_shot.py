@@ -9,16 +9,16 @@ One round. Client i, by itself:
 The whole budget is spent once and nobody hears from anybody: what a method with rounds must beat. Needs a smooth
 objective.
 
-Released: $x_i$.
+Released: $x_i$ with a small Gaussian on what is computed.
 Claimed as published: ε-DP, $\epsilon = 2G/(ms) + 2\ln(1 + L/(m\mu'))$ with the regularizer in $\mu'$.
-Claimed here: **proved**, with the logarithm once (`objective_noise`).
+Claimed here: **proved**, with the logarithm once, and the Gaussian beside it (`objective_noise`).
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 from fedspd.algorithms.base import PrimalDual, Told, mean_of_present
-from fedspd.algorithms.card import EXACT_ROUNDS, Card
+from fedspd.algorithms.card import MINIMIZERS, Card
 from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.methods.fedavg import Local
 from fedspd.algorithms.parts import settings as shared
@@ -38,7 +38,7 @@ class OneShot:
     row_norm: float
 
     relation = "replace-one"
-    law = "laplace"
+    law = "objective"
     directions = TWO_RECORDS
     exact = True
     releases = 1
@@ -70,7 +70,8 @@ class OneShot:
     def query(self, told: Told, client: Local, batches: Batches) -> tuple[Argmin, None]:
         """The client's own problem, waiting for its noise."""
         start = 0 * client.weights
-        return perturbed_minimum(self.objective, self.row_norm, start, self.penalty, start, batches), None
+        problem = self.objective, self.row_norm, start, self.penalty, start, batches
+        return perturbed_minimum(*problem, least=self.penalty), None
 
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
         """That of noise in the objective."""
@@ -83,6 +84,10 @@ class OneShot:
     def check_solvable(self, records: int, divisors: Any, columns: int) -> None:
         """Refuse minimizers that float64 cannot find."""
         self.noise.check_solvable(records, divisors, columns)
+
+    def check_noise(self, longest: float, records: int, divisors: Any, columns: int) -> None:
+        """Refuse noise under which float64 cannot find them."""
+        self.noise.check_noise(longest, records, divisors, columns)
 
     def settle(self, told: Told, client: Local, release: Release, kept: None) -> tuple[Local, Array]:
         """The reply is the release."""
@@ -122,8 +127,8 @@ METHOD = Method(
         title="one shot",
         citation="Chaudhuri, Monteleoni, Sarwate 2011, JMLR, arXiv 0912.0071, at every client",
         claimed="Pure DP of one release.",
-        proved=EXACT_ROUNDS,
-        released="the local minimizer itself, of an objective with noise",
+        proved=MINIMIZERS,
+        released="the local minimizer with a small Gaussian, of an objective with noise",
         confidence="high: a standard method, averaged",
     ),
     guarantee="proved",

@@ -1,30 +1,30 @@
-r"""Noise in the objective: a client's sub-problem, minimized exactly under a random linear term (Chaudhuri et al.
-2011).
+r"""Noise in the objective: a client's sub-problem, minimized under a random linear term (Chaudhuri et al. 2011).
 
     x̃ = argmin F_i(x) + μ/2 ‖x‖² - ⟨p, x⟩ + ⟨b, x⟩,    b random
 
-Released: x̃ itself. From it $b = p - \nabla F_i(\tilde x) - \mu\tilde x$, so two shards that differ in one record
-release the same x̃ under noises that differ by $2G/m$ at most, and densities differ by that of the noise
-times a ratio of determinants. Losses of one margin are convex, so each record adds a matrix of rank one that is
-positive and at most $L/m$ to the second derivative, and that ratio is between $(1+a)^{-1}$ and $1+a$,
-$a = L/(m\mu')$, $\mu'$ the curvature without the records (`docs/proofs/minimizers.md`).
+Released: x̃, with a small Gaussian for what it may be off by as computed. From x̃ itself
+$b = p - \nabla F_i(\tilde x) - \mu\tilde x$, so two shards that differ in one record release the same x̃ under noises
+that differ by $2G/m$ at most, and densities differ by that of the noise times a ratio of determinants. Losses of one
+margin are convex, so each record adds a matrix of rank one that is positive and at most $L/m$ to the second derivative,
+and that ratio is between $(1+a)^{-1}$ and $1+a$, $a = L/(m\mu')$, $\mu'$ the curvature without the records
+(`docs/proofs/minimizers.md`).
 """
 
 from dataclasses import dataclass
 from math import inf, log
 from typing import Any
 
-from fedspd.algorithms.parts.exactness import influence, require_solvable
+from fedspd.algorithms.parts.exactness import HALF, bounded_pull, influence, require_room, require_solvable
 from fedspd.privacy.sensitivity import RECORD_MOVES
-from fedspd.problem import Objective, SquaredL2, minimize
-from fedspd.typing import Argmin, Array, Batches
+from fedspd.problem import LEFT, Objective, SquaredL2, minimize
+from fedspd.typing import Argmin, Array, Batches, array_namespace
 
 TWO_RECORDS = 2
 """Gradients of one-margin losses have the direction of their record's row, so a replacement stays in a plane."""
 
 
 def perturbed_minimum(
-    objective: Objective, row_norm: float, start: Array, curvature: Any, pull: Array, batches: Batches
+    objective: Objective, row_norm: float, start: Array, curvature: Any, pull: Array, batches: Batches, least: Any
 ) -> Argmin:
     """The sub-problem of stacked clients on their whole shards, for noise on its linear term.
 
@@ -35,9 +35,15 @@ def perturbed_minimum(
         curvature: μ.
         pull: p.
         batches: one step, the whole shard.
+        least: of all such curvatures of the run. Minimizers are as good as it takes at that one: more cannot be asked
+            for where a penalty grows, since weights keep their roundings.
     """
     records = batches.features[:, 0, ...], batches.labels[:, 0, ...], batches.divisors
-    goal = influence(objective, row_norm, batches.divisors)
+    xp, held = array_namespace(pull), curvature + strength(objective) + 0 * pull[:, :1, :1]
+    loosest = xp.minimum(held, least + strength(objective) + 0 * held)
+    ease = held / loosest
+    goal = influence(objective, row_norm, batches.divisors) * ease[:, 0, 0]
+    pull = bounded_pull(objective, row_norm, curvature, pull, batches, HALF, ease)  # the other half is for the noise
 
     def under(noise: Array) -> Array:
         return minimize(objective, start, curvature, pull - noise, *records, goal).weights
@@ -46,7 +52,7 @@ def perturbed_minimum(
         own = objective.gradient(weights, *records).mean + objective.regularizer.subgradient(weights)
         return own + curvature * weights - pull
 
-    return Argmin(under, slope, objective.gradient(start, *records).clipped)
+    return Argmin(under, slope, LEFT / loosest, objective.gradient(start, *records).clipped)
 
 
 def determinant_loss(objective: Objective, row_norm: float, batch_size: float, curvature: float) -> float:
@@ -94,3 +100,8 @@ class ObjectiveNoise:
         """Refuse minimizers that float64 cannot find."""
         curvature = self.curvature + strength(self.objective)
         require_solvable(self.objective, self.row_norm, curvature, records, divisors, columns)
+
+    def check_noise(self, longest: float, records: int, divisors: Any, columns: int) -> None:
+        """Refuse noise that needs more than half of the room for pulls."""
+        curvature = self.curvature + strength(self.objective)
+        require_room(self.objective, self.row_norm, curvature, records, divisors, columns, longest)

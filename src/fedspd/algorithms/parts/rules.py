@@ -14,10 +14,13 @@ from fedspd.algorithms.parts.way import WORTHWHILE, Pull, lengthened, longest_st
 from fedspd.errors import InputError
 from fedspd.privacy import POISSON, WHOLE_SHARD, WITHOUT_REPLACEMENT, RecordSampling
 from fedspd.privacy.accounting import Gaussian, calibrate
+from fedspd.privacy.accounting.minimizers import longest_noise
 from fedspd.privacy.plans.sampling import largest_batch
+from fedspd.privacy.sensitivity import RECORD_MOVES
 
 PARTICIPATIONS = 5  # uploads per client when the rounds are left open, and each costs
 FEWEST_ROUNDS = 20  # when they are left open, and free
+AMPLE = 2.0  # room for so many times the noise in an objective, since determinants take a part of the budget too
 SHORT_ROUNDS = 2  # before anything is known of curvature, where steps may grow
 
 
@@ -116,7 +119,7 @@ def exact_steps(public: Public, wishes: Wishes, *, pure: bool = False, count: Co
     """
     rounds, participations = count or counts(public)
     row_norm, records = public.row_norm or 1.0, public.holdings.records / public.holdings.clients
-    multiplier = (_pure_multiplier if pure else _whole_multiplier)(public, int(records), participations)
+    multiplier, longest = (_pure_noise if pure else _whole_noise)(public, int(records), participations)
     noise = noise_per_path(_bound(public), multiplier, records, public.clients)
     step = wishes.step_scale * path_length(public.objective, noise, row_norm) / 2 / participations
     smoothness, penalty = public.objective.loss.curvature * row_norm**2, 1 / step
@@ -124,7 +127,7 @@ def exact_steps(public: Public, wishes: Wishes, *, pure: bool = False, count: Co
         one_round = public.epsilon / (participations if public.budget == "total" else 1)
         penalty = max(penalty, smoothness / (float(public.holdings.divisors.min()) * expm1(one_round / 4)))
     least = least_curvature(
-        public.objective, row_norm, int(public.holdings.sizes.max()), public.holdings.divisors, public.columns
+        public.objective, row_norm, int(public.holdings.sizes.max()), public.holdings.divisors, public.columns, longest
     )
     penalty = max(penalty, least) if least < inf else penalty  # what nothing helps is refused when it is checked
     return Steps(rounds, participations, wishes.inverse_step or smoothness, wishes.penalty or penalty)
@@ -228,11 +231,19 @@ def _whole_multiplier(public: Public, records: int, participations: int) -> floa
     return _calibrated(public, RecordSampling(WHOLE_SHARD), records, participations) / sqrt(participations)
 
 
-def _pure_multiplier(public: Public, records: int, participations: int) -> float:
+def _whole_noise(public: Public, records: int, participations: int) -> tuple[float, float]:
+    """That multiplier, and how long noise in an objective may be: there is none."""
+    return _whole_multiplier(public, records, participations), 0.0
+
+
+def _pure_noise(public: Public, records: int, participations: int) -> tuple[float, float]:
+    """The same of pure noise, and how long it may amply be."""
     dimension = public.dimension
     drawn = RecordSampling(WHOLE_SHARD, law="laplace", dimension=dimension, directions=2)
     scale = _calibrated(public, drawn, records, participations)
-    return scale * sqrt((dimension + 1) / participations)  # the squared length has the mean d (d + 1) times that
+    moved = RECORD_MOVES["replace-one"] * _bound(public) / float(public.holdings.divisors.min())
+    multiplier = scale * sqrt((dimension + 1) / participations)  # the squared length has the mean d (d + 1) times that
+    return multiplier, AMPLE * scale * moved * longest_noise(dimension)
 
 
 def _calibrated(public: Public, drawn: RecordSampling, records: int, participations: int) -> float:

@@ -42,7 +42,7 @@ def proposed_plan(config: Config, records: int) -> dict[str, Any]:
         raise InputError(
             f"clients must be at most {MOST_CLIENTS:g}, got {shown(config.partition.clients)}; correct them."
         )
-    if config.algorithm.method.kind.law == "laplace":
+    if config.algorithm.method.kind.law != "gaussian":
         raise InputError(
             "a plan of pure privacy needs a table, since noise of that law depends on the number of columns, got "
             f"{config.algorithm.name} without one; add --data, or plan another method."

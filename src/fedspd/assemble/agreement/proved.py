@@ -53,7 +53,7 @@ def make_sampling(made: Made, work: Work, dimension: int, holdings: Holdings) ->
         return RecordSampling(work.sampling, work.batch_size, work.local_steps, contraction, made.max_batch)
     if isinstance(algorithm, PerturbsObjective):
         return RecordSampling(
-            WHOLE_SHARD, law="laplace", jacobian=algorithm.jacobian(holdings.divisors), dimension=dimension,
+            WHOLE_SHARD, law="objective", jacobian=algorithm.jacobian(holdings.divisors), dimension=dimension,
             directions=algorithm.directions,
         )  # fmt: skip
     if algorithm.law == "laplace":

@@ -32,7 +32,7 @@ def contests_of(config: Config) -> list[Contest]:
         raise InputError(f"an audit attacks a claim, got {config.algorithm.name}, which makes none; audit another run.")
     cells = SOURCES[config.data.name].read(config.data.source)
     settled, agreed, holdings, width = agreement_of(config, cells)
-    columns = width if agreed.algorithm.law == "laplace" else COLUMNS  # whose noise depends on how many there are
+    columns = width if agreed.algorithm.law != "gaussian" else COLUMNS  # whose noise depends on how many there are
     if isinstance(agreed.plan, ProvedPlan):
         return _proved(settled, agreed, holdings, columns)
     return [_published(settled, agreed, holdings, columns)]

@@ -75,7 +75,7 @@ def _multiplier(config: Config, held: int, weights: int) -> float:
     if privacy.epsilon == inf:
         return 0.0  # whoever agrees on a plan refuses it, and says why
     paid = times if privacy.budget == "total" else 1
-    if config.algorithm.method.kind.law == "laplace":  # the squared length of a vector has the mean d (d + 1)
+    if config.algorithm.method.kind.law != "gaussian":  # the squared length of a vector has the mean d (d + 1)
         dimension = max(weights, 3)  # its accountant knows no fewer
         drawn = RecordSampling(WHOLE_SHARD, law="laplace", dimension=dimension, directions=2)
         return multiplier_for(drawn, held, paid, privacy.epsilon, privacy.delta) * sqrt((dimension + 1) / times)

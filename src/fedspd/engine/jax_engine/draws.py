@@ -20,6 +20,10 @@ def key(seed: Any, round: Any, client: Any) -> Any:
 
 def unit_noise(key: Any, law: str, shape: tuple[int, ...], kind: Any) -> Any:
     """Noise of scale 1, as `engine.draws.unit_noise`: each matrix of the last two axes has the law."""
+    if law == "objective":
+        alone = *shape[:-3], *shape[-2:]
+        on_top = jax.random.normal(jax.random.fold_in(key, 4), alone, kind)
+        return jnp.stack([unit_noise(key, "laplace", alone, kind), on_top], axis=-3)
     normals = jax.random.normal(jax.random.fold_in(key, 1), shape, kind)
     if law == "gaussian":
         return normals

@@ -22,6 +22,7 @@ from fedspd.privacy.accounting.events import (
     to_dict,
 )
 from fedspd.privacy.accounting.history import Accountant, History
+from fedspd.privacy.accounting.minimizers import Minimizer
 from fedspd.privacy.accounting.spending import Bound, delta_at, spent
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Gaussian",
     "History",
     "Laplace",
+    "Minimizer",
     "Poisson",
     "Relation",
     "SharedFixedSize",

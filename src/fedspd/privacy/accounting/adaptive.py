@@ -18,7 +18,7 @@ from fedspd.privacy.accounting.events import Event
 from fedspd.privacy.accounting.history import History, counted, require_delta, require_epsilon
 from fedspd.privacy.accounting.limits import LEAST_MULTIPLIER
 
-# The part of delta kept for oversized batches, fixed in advance like the order.
+# The part of delta kept for what no pair covers, fixed in advance like the order.
 _RESERVE = 1e-3
 # The order minus one, relative to the best for Gaussian releases.
 _LOWERED = 0.8
@@ -37,9 +37,9 @@ def fits_adaptively(history: History, epsilon: float, delta: float) -> bool:
     require_delta(delta)
     if total_epsilon(counts) <= epsilon:
         return True
-    from fedspd.privacy.accounting.distributions.pld import oversized_batches  # plain Gaussian plans do without
+    from fedspd.privacy.accounting.distributions.pld import chance_of_failure  # plain Gaussian plans do without
 
-    if (1.0 + math.exp(min(epsilon, 700.0))) * oversized_batches(counts) > _RESERVE * delta:
+    if (1.0 + math.exp(min(epsilon, 700.0))) * chance_of_failure(counts) > _RESERVE * delta:
         return False
     kept = (1.0 - _RESERVE) * delta
     tilt = _LOWERED * _best_tilt(epsilon, kept)
@@ -65,10 +65,11 @@ def _best_tilt(epsilon: float, delta: float) -> float:
 
 def _largest_log_moment(counts: Mapping[Event, int], tilt: float) -> float:
     from fedspd.privacy.accounting.distributions.pld import PairOrder, pairs_of
-    from fedspd.privacy.accounting.distributions.profiles import as_gaussian
+    from fedspd.privacy.accounting.distributions.profiles import as_gaussian, taken_apart
     from fedspd.privacy.accounting.renyi import pair_log_moment
 
-    gaussians = [(z, count) for event, count in counts.items() if (z := as_gaussian(event)) is not None]
+    parts = taken_apart(counts)
+    gaussians = [(z, count) for event, count in parts.items() if (z := as_gaussian(event)) is not None]
     if total_multiplier(gaussians) < LEAST_MULTIPLIER:
         return math.inf  # so much together is not accounted for, and no filter lets it through
     orders: tuple[PairOrder, ...] = ("removal", "addition")

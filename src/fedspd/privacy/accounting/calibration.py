@@ -14,6 +14,7 @@ from fedspd.privacy.accounting.history import (
     require_delta,
     require_epsilon,
 )
+from fedspd.privacy.accounting.minimizers import Minimizer
 from fedspd.privacy.accounting.spending import upper_epsilon
 
 # Multipliers have five significant digits: 90,000 of them in each factor of ten.
@@ -35,7 +36,7 @@ def calibrate(
     Guarantees:
         Rounded up, never to nearest: the total, `history` included, was found within (epsilon, delta) for
         the very number returned.
-        What no noise can lower, the jacobian of pure releases, is refused if it alone exceeds the budget.
+        What no noise can lower, the jacobian of noise in objectives, is refused if it alone exceeds the budget.
 
     Args:
         make_event: the event of one participation, from its noise multiplier.
@@ -98,7 +99,7 @@ def participations_that_fit(
 
 def _refuse_jacobian(event: Event, participations: int, epsilon: float, delta: float) -> None:
     """Blame the jacobian, if there is one, for a budget that no noise meets."""
-    if isinstance(event, Laplace) and event.jacobian > 0.0:
+    if isinstance(event, Laplace | Minimizer) and event.jacobian > 0.0:
         raise InputError(
             f"expected room beside the jacobian of {participations} releases in epsilon = {epsilon}, delta = {delta}, "
             f"got {event.jacobian:.6g} for each, whatever the noise; raise algorithm.penalty or the budget."

@@ -22,6 +22,7 @@ from fedspd.privacy.accounting.limits import (
     require_rate,
     require_relation,
 )
+from fedspd.privacy.accounting.minimizers import Minimizer
 
 
 def relative_distances(local_steps: int, contraction: float) -> tuple[float, ...]:
@@ -126,8 +127,8 @@ class SharedGaussian:
 class Laplace:
     r"""One pure release that uses every record: noise $b$ of density $\propto e^{-\|b\|_2/(zs)}$, no subsampling.
 
-    The noise is added to a query of sensitivity $s$, or to the linear term of an objective that is then
-    minimized exactly and whose gradient a record moves by at most $s$.
+    The noise is added to a query of sensitivity $s$, or to the linear term of an objective whose gradient a record
+    moves by at most $s$, and whose exact minimizer is released.
 
     Args:
         noise_multiplier: $z$, the scale of the noise over the L2 sensitivity under `relation`.
@@ -260,12 +261,13 @@ class SharedPoisson(Poisson):
         require_own(self.own_multiplier, self.noise_multiplier, self.local_steps)
 
 
-Event = Gaussian | SharedGaussian | Laplace | FixedSize | Poisson  # and what is shared of the last two
+Event = Gaussian | SharedGaussian | Laplace | Minimizer | FixedSize | Poisson  # and what is shared of the last two
 
 KINDS: Mapping[str, type[Event]] = {
     "gaussian": Gaussian,
     "shared-gaussian": SharedGaussian,
     "laplace": Laplace,
+    "minimizer": Minimizer,
     "fixed-size": FixedSize,
     "poisson": Poisson,
     "shared-fixed-size": SharedFixedSize,

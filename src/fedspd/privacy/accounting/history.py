@@ -8,6 +8,7 @@ from typing import Literal, get_args
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import limits
 from fedspd.privacy.accounting.events import Event, FixedSize, Gaussian, Laplace, Poisson, Relation, SharedGaussian
+from fedspd.privacy.accounting.minimizers import Minimizer
 
 # A mapping's keys are invariant in their type, hence one mapping per event.
 History = (
@@ -15,6 +16,7 @@ History = (
     | Mapping[Gaussian, int]
     | Mapping[SharedGaussian, int]
     | Mapping[Laplace, int]
+    | Mapping[Minimizer, int]
     | Mapping[FixedSize, int]
     | Mapping[Poisson, int]
     | Iterable[tuple[Event, int]]

@@ -7,6 +7,7 @@ pins this convention. The random step of a record is not used: every step counts
 the divergence of randomized response, that of infinite order included.
 """
 
+import math
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -21,10 +22,13 @@ from dp_accounting.rdp.rdp_privacy_accountant import (
 
 from fedspd.errors import InputError
 from fedspd.privacy.accounting.closed_form.pure import total_epsilon
-from fedspd.privacy.accounting.distributions.profiles import Floats, dominating
+from fedspd.privacy.accounting.distributions.pld import chance_of_failure
+from fedspd.privacy.accounting.distributions.profiles import Floats, Part, dominating, taken_apart
 from fedspd.privacy.accounting.events import Event, FixedSize, Gaussian, Laplace, Poisson, SharedGaussian
 from fedspd.privacy.accounting.renyi import pair_log_moment
 
+# The part of delta kept for computed minimizers that are not what is promised, where there are any.
+_RESERVE = 1e-3
 _RELATIONS = {
     "replace-one": dp_accounting.NeighboringRelation.REPLACE_ONE,
     "zero-out": dp_accounting.NeighboringRelation.REPLACE_SPECIAL,
@@ -34,7 +38,10 @@ _RELATIONS = {
 def rdp_epsilon(history: Mapping[Event, int], delta: float) -> float:
     """The best epsilon over all Rényi orders at `delta`."""
     orders, divergences = _renyi(history)
-    return min(float(compute_epsilon(orders.tolist(), divergences.tolist(), delta)[0]), total_epsilon(history))
+    failing = chance_of_failure(history)
+    kept = (1.0 - _RESERVE) * delta if failing else delta
+    epsilon = min(float(compute_epsilon(orders.tolist(), divergences.tolist(), kept)[0]), total_epsilon(history))
+    return epsilon if (1.0 + math.exp(min(epsilon, 700.0))) * failing <= delta - kept else math.inf
 
 
 def rdp_delta(history: Mapping[Event, int], epsilon: float) -> float:
@@ -42,19 +49,20 @@ def rdp_delta(history: Mapping[Event, int], epsilon: float) -> float:
     if epsilon >= total_epsilon(history):
         return 0.0
     orders, divergences = _renyi(history)
-    return float(compute_delta(orders.tolist(), divergences.tolist(), epsilon)[0])
+    charged = (1.0 + math.exp(min(epsilon, 700.0))) * chance_of_failure(history)
+    return min(1.0, float(compute_delta(orders.tolist(), divergences.tolist(), epsilon)[0]) + charged)
 
 
 def _renyi(history: Mapping[Event, int]) -> tuple[Floats, Floats]:
     """Orders and divergences of the whole history."""
     divergences = np.zeros(len(DEFAULT_RDP_ORDERS))
-    for event, count in history.items():
+    for event, count in taken_apart(history).items():
         divergences += count * _event_divergences(event)
     return np.asarray(DEFAULT_RDP_ORDERS, dtype=np.float64), divergences
 
 
 @lru_cache(maxsize=256)
-def _event_divergences(event: Event) -> Floats:
+def _event_divergences(event: Part) -> Floats:
     """The divergence of one event at each order.
 
     dp-accounting takes differences of high order, whose rounding noise reaches several percent from order

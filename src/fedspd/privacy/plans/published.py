@@ -26,7 +26,7 @@ class PublishedPlan:
     sampling: str
     drawn: int  # records a client draws in a round, Q b
     records: np.ndarray  # per client
-    law: Law = "gaussian"  # laplace: one round is epsilon-private, and epsilons of rounds add up
+    law: Law = "gaussian"  # else one round is epsilon-private, and epsilons of rounds add up
 
     relation = "replace-one"
     unit = "record"
@@ -41,7 +41,7 @@ class PublishedPlan:
     @property
     def noise_multiplier(self) -> float:
         """The classic Gaussian formula; for pure privacy 1/epsilon."""
-        if self.law == "laplace":
+        if self.law != "gaussian":
             return 1 / self.epsilon_per_round
         return paper.classic_multiplier(self.epsilon_per_round, self.delta)
 
@@ -56,7 +56,7 @@ class PublishedPlan:
     def spent(self, clients: np.ndarray, participations: np.ndarray) -> np.ndarray:
         """Theorem 1 with the *realized* number of participations in place of p T."""
         # the loss of n participations is that of one times sqrt n, and of pure ones times n
-        grown = np.asarray(participations, float) if self.law == "laplace" else np.sqrt(participations)
+        grown = np.asarray(participations, float) if self.law != "gaussian" else np.sqrt(participations)
         return np.multiply(self._of_one[clients], grown, where=grown > 0, out=np.zeros(len(grown)))
 
     @cached_property
@@ -68,7 +68,7 @@ class PublishedPlan:
 
         Pure rounds add up.
         """
-        if self.law == "laplace":
+        if self.law != "gaussian":
             return self.epsilon_per_round * participations
         if self.sampling == WHOLE_SHARD:
             return paper.full_batch_total_epsilon(self.epsilon_per_round, participations)
@@ -96,9 +96,9 @@ def plan_as_published(
         drawn: Q b; of no use for the whole shard.
         records: per client.
         participations: expected per client, p T.
-        law: of the noise; for "laplace" the total is the sum over rounds and delta is not used.
+        law: of the noise; for pure rounds, not "gaussian", the total is the sum over rounds and delta is not used.
     """
-    if budget == "total" and law == "laplace":
+    if budget == "total" and law != "gaussian":
         return PublishedPlan(epsilon / participations, delta, sampling, drawn, records, law)
     if budget == "total" and epsilon != inf and sampling == WHOLE_SHARD:
         epsilon = epsilon / float(paper.full_batch_total_epsilon(1.0, participations))

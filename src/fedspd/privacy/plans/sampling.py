@@ -8,6 +8,7 @@ import numpy as np
 from fedspd.errors import InputError
 from fedspd.privacy.accounting import Event, FixedSize, Gaussian, Laplace, Poisson, shared
 from fedspd.privacy.accounting.events import relative_distances
+from fedspd.privacy.accounting.minimizers import minimizer_event
 from fedspd.privacy.plans.base import POISSON, WHOLE_SHARD, WITHOUT_REPLACEMENT
 from fedspd.privacy.shared_noise import SharedNoise
 from fedspd.typing import Law
@@ -24,9 +25,9 @@ class RecordSampling:
     local_steps: int = 1  # Q
     contraction: float = 0.0  # c = γ/(γ+ρ)
     max_batch: int | None = None  # B_max, for Poisson sampling with several steps
-    law: Law = "gaussian"  # of the noise; "laplace" for the whole shard only
-    jacobian: float = 0.0  # what noise in the objective costs a round beside its size, at most
-    dimension: int | None = None  # of Laplace noise
+    law: Law = "gaussian"  # of the noise; others for the whole shard only
+    jacobian: float = 0.0  # what noise in an objective costs a round beside its size, at most
+    dimension: int | None = None  # of Laplace noise; in an objective it must be known
     directions: int | None = None  # in which a record moves what it is added to
     blocks: int = 1  # a record is used in one of so many participations
     sharing: SharedNoise | None = None  # the noise is that of a cohort's members together
@@ -35,7 +36,7 @@ class RecordSampling:
 
     def __post_init__(self) -> None:
         """Refuse what no event covers."""
-        if (self.law == "laplace" or self.blocks > 1) and self.scheme != WHOLE_SHARD:
+        if (self.law != "gaussian" or self.blocks > 1) and self.scheme != WHOLE_SHARD:
             raise InputError(
                 f"noise of pure privacy and noise that is remembered need the whole shard, got {self.scheme}; leave "
                 "algorithm.batch_size out."
@@ -74,7 +75,11 @@ class RecordSampling:
     def event(self, records: int, noise_multiplier: float) -> Event:
         """What one participation of a client with this many records costs; of a member of a cohort, at most."""
         if self.law == "laplace":
-            return Laplace(noise_multiplier, self.jacobian, "replace-one", self.dimension, self.directions)
+            return Laplace(noise_multiplier, 0.0, "replace-one", self.dimension, self.directions)
+        if self.law == "objective":
+            assert self.dimension is not None, "noise in an objective is of known dimension"
+            assert self.directions is not None, "and so is what a record moves"
+            return minimizer_event(noise_multiplier, self.jacobian, self.dimension, self.directions)
         if self.counts_positions:
             return FixedSize(noise_multiplier, records, records, self.local_steps, self.contraction)
         if self.scheme == WHOLE_SHARD:

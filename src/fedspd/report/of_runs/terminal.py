@@ -8,7 +8,7 @@ from rich.text import Text
 from fedspd.escaping import escaped
 from fedspd.report.numbers import at_most
 from fedspd.report.tables import NOTHING
-from fedspd.results import EXACT_ONLY, SITES, Number, Summary, words
+from fedspd.results import SITES, Number, Summary, words
 
 LONG = 1e15  # numbers from here on are written with an exponent
 WEAK_EPSILON = 10.0
@@ -150,7 +150,7 @@ def _is_known(value: object) -> bool:
 
 def _noise(mechanism: str) -> str:
     law, _, where = mechanism.partition(", ")
-    in_objective = f"{law} noise in the objective of every release, {EXACT_ONLY}"
+    in_objective = f"{law} noise in the objective of every release and a small Gaussian on its minimizer"
     return in_objective if where else f"{law} noise on every release"
 
 

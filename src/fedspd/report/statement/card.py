@@ -5,7 +5,7 @@ from typing import Any
 
 from fedspd.report.numbers import at_most
 from fedspd.report.page import Cell, Grid, Section
-from fedspd.report.statement.trust import conditions, proved_of
+from fedspd.report.statement.trust import conditions
 from fedspd.results.counted import counted
 
 NOT_DECLARED = "Not declared."
@@ -23,8 +23,8 @@ def card_lead(card: Mapping[str, Any]) -> str:
     model, privacy = card["model"], card["privacy"]
     condition, otherwise = conditions(card["trust"], privacy["delta"])
     told = {
-        "proved": f"({at_most(privacy['epsilon'])}, {privacy['delta']:g})-differential privacy, proved"
-        f"{proved_of(privacy['noise'])}, of a {privacy['unit']}{condition}.{otherwise}",
+        "proved": f"({at_most(privacy['epsilon'])}, {privacy['delta']:g})-differential privacy, proved, of a "
+        f"{privacy['unit']}{condition}.{otherwise}",
         "none": "no privacy.",
     }.get(privacy["standing"], "no privacy that is proved.")
     return f"A linear model of {model['weights']} weights, trained by {model['method']} with {told}"

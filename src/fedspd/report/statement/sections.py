@@ -10,7 +10,7 @@ from fedspd.report.of_runs.terminal import FIXED_DRAWS, UNLESS_CHOSEN, protected
 from fedspd.report.page import Cell, Chart, Grid, Section, Series
 from fedspd.report.statement.audited import REFUTED, told_audit
 from fedspd.report.statement.released import Afterwards, released_afterwards
-from fedspd.report.statement.trust import assumed, conditions, proved_of, trust_section
+from fedspd.report.statement.trust import assumed, conditions, trust_section
 from fedspd.results import Statement
 from fedspd.results.counted import counted, times
 
@@ -74,9 +74,8 @@ def _claim(statement: Statement) -> Section:
         )
         return Section("The claim", (told, meant, about))
     condition, otherwise = conditions(statement["trust"], claim["delta"])
-    exact = proved_of(statement["mechanism"]["noise"])
     told = (
-        f"({at_most(claim['epsilon'])}, {claim['delta']:g})-differential privacy, proved{exact}{condition}: all that "
+        f"({at_most(claim['epsilon'])}, {claim['delta']:g})-differential privacy, proved{condition}: all that "
         f"this run released would be as likely if one {claim['unit']} were another, up to a factor e^epsilon = "
         f"{at_most(statement['meaning']['odds_factor'])} and a remainder delta. What was released cost "
         f"{at_most(claim['epsilon_spent'])} at most{f', {UNLESS_CHOSEN}' if run['kind'] == 'sites' else ''}."

@@ -5,7 +5,7 @@ from typing import Any
 
 from fedspd.report.numbers import at_most
 from fedspd.report.page import Section
-from fedspd.results import EXACT_ONLY, Statement
+from fedspd.results import Statement
 
 ON_OWN_NOISE = "No other client is relied on: each adds all of its noise itself."
 
@@ -18,11 +18,6 @@ def assumed(trust: Mapping[str, Any]) -> str:
         f"at most {trust['colluders']} of the {trust['members']} members of a cohort tell what they know, any sum "
         f"holds at least {trust['threshold']} of them, and the cryptography of secure sums holds"
     )
-
-
-def proved_of(noise: str) -> str:
-    """What a proof speaks of where noise is in what is minimized, to follow "proved"; nothing elsewhere."""
-    return f" {EXACT_ONLY}, which arithmetic comes close to" if EXACT_ONLY in noise else ""
 
 
 def left_alone(trust: Mapping[str, Any], delta: float) -> str:

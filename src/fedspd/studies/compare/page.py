@@ -26,9 +26,10 @@ STATEMENT = (
     "privacy."
 )
 PURE = (
-    "Conversion: {methods} release with spherical Laplace noise, so that each round is purely private. Rounds and the "
-    "Gaussian release of moments are composed to (epsilon, {delta:g}) by a bound on the losses of such noise in as "
-    "many dimensions as there are weights, or by their epsilons alone where that is better (docs/accounting.md)."
+    "Conversion: {methods} release with spherical Laplace noise, so that each round is purely private, but for a small "
+    "Gaussian where that noise is in an objective. Rounds and the Gaussian release of moments are composed to "
+    "(epsilon, {delta:g}) by a bound on the losses of such noise in as many dimensions as there are weights, or by "
+    "their epsilons alone where that is better (docs/accounting.md)."
 )
 CLAIMS = (
     "Methods marked as published have the epsilon that their authors claim, which is not proved, on data whose scaling "

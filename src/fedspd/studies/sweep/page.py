@@ -44,8 +44,9 @@ STATEMENTS = {
     "none": "Runs marked “none” have no privacy.",
 }
 PURE = (
-    "Conversion: {methods} release with spherical Laplace noise, so that each round is purely private; their epsilon "
-    "at delta follows from the law of such noise, or from the epsilons of rounds (docs/accounting.md)."
+    "Conversion: {methods} release with spherical Laplace noise, so that each round is purely private, but for a small "
+    "Gaussian where that noise is in an objective; their epsilon at delta follows from the law of such noise, or from "
+    "the epsilons of rounds (docs/accounting.md)."
 )
 TOGETHER = (
     "A sweep looks at the same records in every run: all of it together has spent more than any one of its runs. "

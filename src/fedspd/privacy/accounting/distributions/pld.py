@@ -34,8 +34,10 @@ from fedspd.privacy.accounting.distributions.profiles import (
     deviation,
     dominating,
     loss_range,
+    taken_apart,
 )
 from fedspd.privacy.accounting.events import Event, Gaussian, Laplace, Poisson
+from fedspd.privacy.accounting.minimizers import FAILS, Minimizer
 
 PairOrder = Literal["removal", "addition"]
 Pairs = Mapping[Pair, int]
@@ -54,9 +56,9 @@ def pld_epsilon(history: Mapping[Event, int], delta: float) -> float:
     pure = total_epsilon(history) if exactly is None else pure_epsilon(exactly, delta)
     if exactly is not None and not _of_known_dimension(history):
         return pure
-    oversized, largest = oversized_batches(history), 0.0
+    failing, largest = chance_of_failure(history), 0.0
     for pairs in _orders(history):
-        largest = max(largest, _epsilon(pairs, delta, oversized, settled=largest))
+        largest = max(largest, _epsilon(pairs, delta, failing, settled=largest))
     return min(largest, pure)
 
 
@@ -68,20 +70,21 @@ def pld_delta(history: Mapping[Event, int], epsilon: float) -> float:
         return pure
     if epsilon >= total_epsilon(history):
         return 0.0
-    oversized, largest = oversized_batches(history), math.exp(LEAST_LOG_DELTA)
+    failing, largest = chance_of_failure(history), math.exp(LEAST_LOG_DELTA)
     for pairs in _orders(history):
         largest = max(largest, _delta(pairs, epsilon, settled=largest))
-    return min(pure, largest + (1.0 + math.exp(min(epsilon, 700.0))) * oversized)
+    return min(pure, largest + (1.0 + math.exp(min(epsilon, 700.0))) * failing)
 
 
-def oversized_batches(history: Mapping[Event, int]) -> float:
-    r"""Bound on the chance that a batch of a Poisson event with several steps is ever above `max_batch`.
+def chance_of_failure(history: Mapping[Event, int]) -> float:
+    r"""Bound on the chance that something happens which no pair covers; delta pays $(1 + e^\varepsilon)$ times this.
 
-    $\sum n\, Q \Pr[\mathrm{Bin}(m, q/Q) > B_{max}]$; delta pays $(1 + e^\varepsilon)$ times this.
+    A batch of a Poisson event with several steps is above `max_batch`, with a chance of
+    $\sum n\, Q \Pr[\mathrm{Bin}(m, q/Q) > B_{max}]$ in all; or noise in an objective is longer than a solver counts on.
     """
     from scipy.special import bdtrc  # scipy.special takes 0.3 s to import
 
-    total = 0.0
+    total = FAILS * sum(count for event, count in history.items() if isinstance(event, Minimizer))
     for event, count in history.items():
         if isinstance(event, Poisson) and event.local_steps > 1:
             records, largest = event.records or 0, event.max_batch or 0
@@ -93,11 +96,12 @@ def oversized_batches(history: Mapping[Event, int]) -> float:
 
 def pairs_of(history: Mapping[Event, int], order: PairOrder) -> dict[Pair, int]:
     """The dominating pair of each event, all plain Gaussian releases merged into one."""
-    gaussians = [(z, count) for event, count in history.items() if (z := as_gaussian(event)) is not None]
+    parts = taken_apart(history)
+    gaussians = [(z, count) for event, count in parts.items() if (z := as_gaussian(event)) is not None]
     pairs: dict[Pair, int] = {}
     if gaussians:
         pairs[dominating(Gaussian(total_multiplier(gaussians)), order)] = 1
-    for event, count in history.items():
+    for event, count in parts.items():
         if as_gaussian(event) is None:
             pair = dominating(event, order)
             pairs[pair] = pairs.get(pair, 0) + count
@@ -142,7 +146,7 @@ def _orders(history: Mapping[Event, int]) -> list[dict[Pair, int]]:
     return [removal] if removal == addition else [removal, addition]
 
 
-def _epsilon(pairs: Pairs, delta: float, oversized: float, settled: float) -> float:
+def _epsilon(pairs: Pairs, delta: float, failing: float, settled: float) -> float:
     """The least epsilon of one order; if it is below `settled` anyway, a coarse grid will do."""
 
     # Moving masses within their cells raises the log moment at tilt t by about t (t + 1) spacing^2 / 12 a
@@ -154,12 +158,12 @@ def _epsilon(pairs: Pairs, delta: float, oversized: float, settled: float) -> fl
 
     parts, tilt = on_grid(pairs, delta, lambda parts: tilt_for_delta(parts, delta), scale)
     curve = compose(parts, tilt.value, lowest=0.0)
-    totals = curve.deltas + (1.0 + np.exp(np.minimum(curve.epsilons, 700.0))) * oversized
+    totals = curve.deltas + (1.0 + np.exp(np.minimum(curve.epsilons, 700.0))) * failing
     start = int(np.searchsorted(curve.epsilons, 0.0))
     within = np.flatnonzero(totals[start:] <= delta)
     if not len(within):
         greatest = greatest_loss(parts)
-        charged = infinite_mass(parts) + (1.0 + math.exp(min(greatest, 700.0))) * oversized
+        charged = infinite_mass(parts) + (1.0 + math.exp(min(greatest, 700.0))) * failing
         return greatest if charged <= delta else math.inf
     at = start + int(within[0])
     if at == start:

@@ -14,6 +14,8 @@ list of losses if the dimension of its noise is known. Proofs and citations: doc
 """
 
 import math
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -32,8 +34,11 @@ from fedspd.privacy.accounting.events import (
     relative_distances,
     step_chances,
 )
+from fedspd.privacy.accounting.minimizers import Minimizer
 
 Floats = NDArray[np.float64]
+Part = Gaussian | SharedGaussian | Laplace | FixedSize | Poisson
+"""An event that one pair dominates."""
 Order = Literal["symmetric", "removal", "addition"]
 
 
@@ -89,7 +94,20 @@ class LossTails(NamedTuple):
     second_below: Floats
 
 
-def dominating(event: Event, order: Literal["removal", "addition"]) -> Pair:
+def taken_apart(history: Mapping[Event, int]) -> Mapping[Part, int]:
+    """The same history with each computed minimizer as the two releases that it costs."""
+    parts: Counter[Part] = Counter()
+    for event, count in history.items():
+        if isinstance(event, Minimizer):
+            known = event.dimension, event.directions
+            parts[Laplace(event.noise_multiplier, event.jacobian, event.relation, *known)] += count
+            parts[Gaussian(event.gaussian_multiplier, event.relation)] += count
+        else:
+            parts[event] += count
+    return parts
+
+
+def dominating(event: Part, order: Literal["removal", "addition"]) -> Pair:
     """The pair that bounds one participation; `order` matters for zero-out neighbors only.
 
     Guarantees:
@@ -116,7 +134,7 @@ def as_gaussian(event: Event) -> float | None:
     """The multiplier of the Gaussian release that the event is, or None if it is none."""
     if isinstance(event, Gaussian | SharedGaussian):
         return event.noise_multiplier
-    if isinstance(event, Laplace):
+    if isinstance(event, Laplace | Minimizer):
         return None
     everyone = event.rate == 1.0 if isinstance(event, Poisson) else event.drawn == event.records
     return event.noise_multiplier if everyone and event.local_steps == 1 else None

@@ -21,6 +21,7 @@ from fedspd.privacy.accounting.distributions.discretize import LossMasses, gathe
 from fedspd.privacy.accounting.distributions.pld import PairOrder, pairs_of
 from fedspd.privacy.accounting.distributions.profiles import Dominating, Floats, loss_range
 from fedspd.privacy.accounting.events import Event, FixedSize, Laplace, Poisson
+from fedspd.privacy.accounting.minimizers import Minimizer
 
 _MOST_DECISIONS = 128
 # The grid of losses: this many points up to the upper bound, and as many windows of that width each way.
@@ -41,7 +42,7 @@ def realized_epsilon(history: Mapping[Event, int], delta: float, upper: float) -
     Args:
         upper: an upper bound on epsilon, which sets the scale of the grid.
     """
-    if any(isinstance(event, Laplace) for event in history):
+    if any(isinstance(event, Laplace | Minimizer) for event in history):
         return None
     if any(event.local_steps > 1 for event in history if isinstance(event, FixedSize | Poisson)):
         return None
