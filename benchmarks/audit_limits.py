@@ -10,7 +10,8 @@ from fedspd import config as configuration
 from fedspd.assemble.finished.audited import contests_of
 from fedspd.audit.bounds import Claim, Lower
 from fedspd.audit.verdict import Contest
-from fedspd.privacy.accounting import Laplace, spent
+from fedspd.privacy.accounting import Event, Minimizer, spent
+from fedspd.privacy.accounting.minimizers import minimizer_event
 
 FEWER, MORE = 1.0, 5.0  # times the runs of a cell
 SAMPLED = {name: Kind("fedspd", "records", name, "uploads") for name in ("batches", "Poisson")}
@@ -21,9 +22,7 @@ class JacobianKept(Claim):
 
     def with_noise(self, factor: float) -> Claim:
         """What the claim would be with so many times the noise."""
-        history = tuple(
-            (replace(event, noise_multiplier=event.noise_multiplier * factor), count) for event, count in self.history
-        )
+        history = tuple((louder(event, factor), count) for event, count in self.history)
         return JacobianKept(spent(history, self.delta).epsilon, self.delta, history)
 
 
@@ -37,7 +36,15 @@ def minimizers() -> dict[str, Contest]:
 
 def jacobian(event: object) -> float:
     """What a release pays for it."""
-    return event.jacobian if isinstance(event, Laplace) else 0.0
+    return event.jacobian if isinstance(event, Minimizer) else 0.0
+
+
+def louder(event: Event, factor: float) -> Event:
+    """The release with so many times the noise, on a minimizer too."""
+    multiplier = event.noise_multiplier * factor
+    if isinstance(event, Minimizer):
+        return minimizer_event(multiplier, event.jacobian, event.dimension, event.directions)
+    return replace(event, noise_multiplier=multiplier)
 
 
 def jacobian_table(minutes: float, share: float) -> Iterator[str]:
