@@ -75,7 +75,7 @@ class WholeShards:
         if found is None:
             found = gathered()
             if self.again:
-                features = found.features  # side by side: they are read in every round
+                features = np.asarray(found.features)  # side by side: they are read in every round
                 features.flags.writeable = False
                 found = self.kept[number] = found._replace(rows=features)
         return found

@@ -164,7 +164,7 @@ def test_epsilon_and_delta_invert_each_other(event: FixedSize, rounds: int) -> N
 
 
 @pytest.mark.parametrize("event", [FixedSize(1.5, 40, 8), FixedSize(1.5, 40, 8, 4, 0.9), Poisson(1.5, 0.2)])
-def test_the_dominating_masses_are_a_distribution_above_the_profile(event: Event) -> None:
+def test_the_dominating_masses_are_a_distribution_above_the_profile(event: FixedSize | Poisson) -> None:
     masses = pessimistic(dominating(event, "removal"), 0.01, 1e-12)
     assert math.fsum(masses.masses) + masses.infinite == pytest.approx(1.0, abs=1e-12)
     # The second member of the pair has at most mass one: only finite losses carry any of it.
