@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from fedspd.privacy.accounting import Event, FixedSize, Gaussian, Poisson, calibrate, delta_at, spent
+from fedspd.privacy.accounting import FixedSize, Gaussian, Poisson, calibrate, delta_at, spent
 from fedspd.privacy.accounting.closed_form.gaussian import gaussian_delta, gaussian_epsilon
 from fedspd.privacy.accounting.distributions.compose import Parts, Tilt, compose, tilt_for_delta
 from fedspd.privacy.accounting.distributions.discretize import pessimistic
