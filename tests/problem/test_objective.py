@@ -7,7 +7,7 @@ from typing import Any
 import array_api_strict
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fedspd.problem import Huber, LeastSquares, Loss, Objective, Poisson, Softmax, SquaredHinge, Unregularized
@@ -38,6 +38,7 @@ def draw(loss: Loss, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @every_loss
 @seeds
+@example(seed=6867)  # of certain classes, where only the last digits of a sum are left
 @light
 def test_the_gradient_is_the_mean_of_individually_clipped_record_gradients(loss: Loss, seed: int) -> None:
     weights, features, labels = draw(loss, seed)

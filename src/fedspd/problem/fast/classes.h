@@ -20,12 +20,13 @@ INLINE void NAME(slopes)(long wide, const REAL *labels, long count, REAL *restri
         top[t] = highest[0];
     }
     for (long t = 0; t < FOUR; t++) {
-        NAME(Lanes) *of = (NAME(Lanes) *)(scores + t * wide), sums = {0};
-        for (long c = 0; c < wide / LANES; c++) sums += of[c] = NAME(exponentials)(of[c] - top[t]);
-        for (long half = LANES / 2; half > 0; half /= 2)
-            for (long i = 0; i < half; i++) sums[i] += sums[i + half];
-        over[t] = top[t] - top[t] == 0 ? 1 / sums[0] : (REAL)NAN; /* finite, that is */
+        NAME(Lanes) *of = (NAME(Lanes) *)(scores + t * wide);
+        for (long c = 0; c < wide / LANES; c++) of[c] = NAME(exponentials)(of[c] - top[t]);
     }
+    REAL total[FOUR] = {0}; /* in the order of the text: where one class is certain, what is left of it is their last digits */
+    for (long c = 0; c < wide; c++)
+        for (long t = 0; t < FOUR; t++) total[t] += scores[t * wide + c];
+    for (long t = 0; t < FOUR; t++) over[t] = top[t] - top[t] == 0 ? 1 / total[t] : (REAL)NAN; /* finite, that is */
     for (long t = 0; t < FOUR; t++) {
         NAME(Lanes) *of = (NAME(Lanes) *)(scores + t * wide);
         for (long c = 0; c < wide / LANES; c++) of[c] *= over[t];
