@@ -39,7 +39,7 @@ def without_noise(simulation: Simulation) -> np.ndarray:
 
     def silent(round: int, chosen: np.ndarray) -> Draws:
         drawn = draw_round(simulation, round, chosen)
-        if drawn.noise.ndim == 3:
+        if drawn.noise.ndim == 3 or simulation.plan.law == "objective":  # whose two noises are new in every round
             return drawn._replace(noise=0 * drawn.noise)
         noise = drawn.noise.copy()  # what is drawn once and belongs to the objective stays
         noise[:, : simulation.algorithm.releases] = 0

@@ -86,6 +86,11 @@ def mean(points: dict[int, Point]) -> Point:
     return sum(points.values(), np.zeros(1)) / len(points)
 
 
+def fewest_neighbors(graph: Graph) -> int:
+    """Of a node: how curved all sub-problems are at least."""
+    return min(len(others) for others in graph.values())
+
+
 def on_top(one: Participation, epsilon: float, bound: float, curvature: float) -> Point:
     """The Gaussian on a computed minimizer: 25 √d times the noise 2G/(B ε) in the objective, times 1e-4 / curvature."""
     scale = 2 * bound / (one.shard.nominal * epsilon)
@@ -104,7 +109,7 @@ def dvp(
             mu = lam[p] + epsilon / (2 * one.shard.nominal)
             centers = [(f[p] + f[i]) / 2 for i in graph[p]]
             new[p] = node_minimum(lambda x, s=one.shard: s.slope(x, bound), rho, 2 * mu, eta, centers, f[p])
-            new[p] = new[p] + on_top(one, alpha, bound, rho + 2 * eta * len(graph[p]))
+            new[p] = new[p] + on_top(one, alpha, bound, rho + 2 * eta * fewest_neighbors(graph))
         f = new
         for p in graph:
             for i in graph[p]:
@@ -124,7 +129,7 @@ def pvp(
     """
     f, lam, models = starting(list(graph), shape), starting(list(graph), shape), []
     seen = dict(f)
-    fewest = min(len(others) for others in graph.values())
+    fewest = fewest_neighbors(graph)
     for participants in rounds:
         new, noised = {}, {}
         for p, one in participants.items():
@@ -159,7 +164,7 @@ def madmm(
             noise = -one.noise / alpha  # as likely as the noise itself: what the engine adds is the linear term
             centers = [(f[i] + f[j]) / 2 + noise for j in graph[i]]
             new[i] = node_minimum(lambda x, s=one.shard: s.slope(x, bound), rho, 2 * lam[i], eta, centers, f[i])
-            new[i] = new[i] + on_top(one, epsilon, bound, rho + 2 * theta * neighbors)
+            new[i] = new[i] + on_top(one, epsilon, bound, rho + 2 * theta * fewest_neighbors(graph))
         f = new
         for i in graph:
             for j in graph[i]:
@@ -184,7 +189,7 @@ def radmm(
                 centers = [(f[i] + f[j]) / 2 for j in graph[i]]
                 linear = 2 * lam[i] + noise
                 new[i] = node_minimum(lambda x, s=shard: s.slope(x, bound), rho, linear, eta, centers, f[i])
-                more = on_top(one, epsilon, bound, rho + 2 * eta * len(graph[i]))
+                more = on_top(one, epsilon, bound, rho + 2 * eta * fewest_neighbors(graph))
                 recycled[i] = shard.slope(new[i], bound) + rho * new[i] + noise  # of the minimizer
                 recycled[i] = recycled[i] - 2 * eta * len(graph[i]) * more  # read off at what was released
                 new[i] = new[i] + more
