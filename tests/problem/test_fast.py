@@ -247,14 +247,19 @@ LOST = (
 )
 
 
+CLONES = '#define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))\n'
+"""Of every kernel one for each kind of processor, which takes most of the time of compiling."""
+
+
 def planted(file: str, right: str, wrong: str, folder: Path) -> Any:
     """The kernels with a bug."""
+    assert CLONES in (FOLDER / "kernels.c").read_text()
     for name in TEXTS:
         text = (FOLDER / name).read_text()
         if name == file:
             assert right in text
             text = text.replace(right, wrong)
-        (folder / name).write_text(text)
+        (folder / name).write_text(text.replace(CLONES, "#define CLONES\n"))
     built = compile_kernels(folder)
     assert built is not None
     assert built.name != library_file().name, "nor is it ever taken for the true one"
