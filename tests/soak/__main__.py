@@ -29,6 +29,7 @@ from tests.soak.configurations import drawn_settings, read
 from tests.support.cut_off import Killer, run_files, timed
 
 GROWTH = 300 << 20  # bytes that a soak may grow by after its first quarter
+LOADING = 60  # seconds in which tables are read and programs compiled for the first time, which are kept
 NAMED = ("privacy.unit", "privacy.trust", "run.absence", "evaluation.held_out")  # that are counted by value
 COMPILED, KILLED = 0.1, 0.05  # shares of configurations that are compiled, and killed as processes
 
@@ -120,7 +121,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the configurations; default: the time")
     parser.add_argument("--only", type=int, help="try the configuration of this number alone")
     asked = parser.parse_args()
-    soak, end = Soak(asked.seed), time.monotonic() + 60 * asked.minutes
+    soak, begin = Soak(asked.seed), time.monotonic()
+    end, loaded = begin + 60 * asked.minutes, begin + max(15 * asked.minutes, LOADING)
     print(f"seed {asked.seed}", flush=True)
     if asked.only is not None:
         soak.try_one(asked.only)
@@ -129,10 +131,11 @@ def main() -> None:
         while time.monotonic() < end:
             soak.try_one(number)
             number += 1
-            if settled is None and time.monotonic() > end - 45 * asked.minutes:
+            if settled is None and time.monotonic() > loaded:
                 settled = _memory()
         if settled is not None and (grown := _memory() - settled) > GROWTH:
             soak.found.append(f"memory grew by {grown >> 20} MiB in the last three quarters")
+            print(soak.found[-1], file=sys.stderr, flush=True)
         print(f"{number} configurations; memory {_memory() >> 20} MiB, most {_most() >> 20} MiB")
     for what, times in soak.tried.most_common():
         print(f"{times:7d}  {what}")
