@@ -15,7 +15,7 @@ NODES ?= 5,20
 MINUTES ?= 10
 PDF ?= proofs.pdf
 
-.PHONY: help demo demo-deploy test test-all test-deploy soak check lint types imports browser bench bench-growth bench-limit \
+.PHONY: help demo demo-deploy test test-all test-slow test-deploy soak check lint types imports browser bench bench-growth bench-limit \
 	bench-scale bench-hosts bench-throughput bench-peers bench-deploy audit utility defaults reproduce compare figures \
 	proofs-pdf clean
 help: ## list the targets
@@ -43,6 +43,9 @@ test: $(VENV)/.installed-dev ## run the tests of every promise, in minutes
 test-all: test ## and then the slow ones: statistics, browser, crashes, studies, every method compiled
 	$(BIN)/pytest -m slow --numprocesses auto --dist worksteal
 
+test-slow: $(VENV)/.installed-dev ## the slow ones but for those of a quarter of a minute and more, as CI runs them
+	$(BIN)/pytest -m "slow and not lengthy" --numprocesses auto --dist worksteal
+
 test-deploy: $(VENV)/.installed-dev ## faults of a deployment, with real processes (ONLY="-k ten_rounds" for a part)
 	$(BIN)/pytest -m deploy tests/deploy tests/test_packaging.py --durations=0 $(ONLY)
 
@@ -50,7 +53,7 @@ soak: MINUTES = 20
 soak: $(VENV)/.installed-dev ## random configurations against other ways to the same numbers, kills included (MINUTES=20)
 	$(BIN)/python -m tests.soak --minutes $(MINUTES)
 
-check: lint types imports test-all ## everything CI checks
+check: lint types imports test-all ## lint, types, imports and all tests but those of deployments
 
 lint: $(VENV)/.installed-dev ## style
 	$(BIN)/ruff format --check .

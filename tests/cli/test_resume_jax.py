@@ -59,6 +59,7 @@ def end(hosts: list[subprocess.Popen[bytes]]) -> None:
         host.wait()
 
 
+@pytest.mark.lengthy
 def test_a_run_over_two_hosts_that_were_killed_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     asked = (*ON_JAX, "--checkpoint-every=0", "--hosts")
     address = free_address()

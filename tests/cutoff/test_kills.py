@@ -44,7 +44,9 @@ def killed(folder: Path, command: tuple[str, ...], kills: int, seed: int, ledger
     return done
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [pytest.param(1, marks=pytest.mark.lengthy), 2, pytest.param(3, marks=pytest.mark.lengthy)]
+)
 def test_runs_on_ledgers_of_their_own(tmp_path: Path, seed: int) -> None:
     whole, *cut = killed(tmp_path, RUN, 26, seed)
     for folder in cut:
@@ -90,6 +92,7 @@ def test_sweeps(tmp_path: Path) -> None:
         assert {path.name for path in (folder / "out").iterdir()} == {path.name for path in (whole / "out").iterdir()}
 
 
+@pytest.mark.lengthy
 def test_comparisons(tmp_path: Path) -> None:
     whole, *cut = killed(tmp_path, COMPARE, 2, 11)
     for folder in cut:

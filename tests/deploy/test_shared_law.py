@@ -71,6 +71,7 @@ def noise_is_standard(values: np.ndarray) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.lengthy
 def test_what_is_left_of_a_sum_with_the_fewest_arrivals_and_one_who_tells_is_the_noise_that_was_charged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

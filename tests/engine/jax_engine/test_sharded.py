@@ -86,12 +86,13 @@ def test_one_run_over_two_devices_gives_the_result_of_one() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("devices", [2, 4])
+@pytest.mark.parametrize("devices", [2, pytest.param(4, marks=pytest.mark.lengthy)])
 def test_clients_over_several_devices_give_the_result_of_one(devices: int, one_device: dict[str, Any]) -> None:
     assert_same(finished(start(devices)), one_device, devices)
 
 
 @pytest.mark.slow
+@pytest.mark.lengthy
 def test_two_hosts_with_two_devices_each_give_the_result_of_one(one_device: dict[str, Any]) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

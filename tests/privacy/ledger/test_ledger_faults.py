@@ -131,6 +131,7 @@ def test_a_ledger_of_another_version_is_refused_and_never_misread(path: Path, ve
 
 
 @pytest.mark.slow
+@pytest.mark.lengthy
 def test_eight_processes_on_one_ledger_for_a_minute_spend_no_more_than_each_budget(path: Path) -> None:
     seconds = float(os.environ.get("LEDGER_SECONDS", "60"))
     eight_processes(path, seconds)
