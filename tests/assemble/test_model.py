@@ -192,8 +192,10 @@ def test_a_model_of_an_older_version_is_refused_by_what_it_lacks(arrays: dict[st
         {"base": np.asarray("else")},
         {"mean": np.zeros(3)},
         {"bias": np.zeros(3)},
+        {"schema": np.array([0x110000], np.uint32).view("U1")[:1].reshape(())},
+        {"loss": np.array([0xD800], np.uint32).view("U1").reshape(())},
     ],
-    ids=["weights", "text", "schema", "base", "mean", "bias"],
+    ids=["weights", "text", "schema", "base", "mean", "bias", "characters", "surrogates"],
 )
 def test_a_damaged_model_is_refused(arrays: dict[str, Any], change: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="must be as fedspd writes it, got a damaged file"):

@@ -1,5 +1,6 @@
 """A trained model: what it says about records that it has never seen."""
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from fedspd.target import Classes, Number, Target
 NEEDED = ("weights", "average", "loss", "threshold", "schema", "base", "bias")
 BLOCK = 1 << 11  # records that are encoded at a time: few enough to stay near the processor
 INTERCEPT = "(intercept)"
+SURROGATES = range(0xD800, 0xE000)  # halves of characters
 
 
 class Coefficient(NamedTuple):
@@ -144,7 +146,19 @@ def _arrays(folder: Path) -> dict[str, np.ndarray]:
             f"the model in {folder} must be of this version of fedspd, got one without {', '.join(missing)}; make the "
             "run again."
         )
+    if not all(_is_sound(array) for array in arrays.values()):
+        raise _damaged(folder)
     return arrays
+
+
+def _is_sound(array: object) -> bool:
+    """Whether it is an array whose characters exist: NumPy makes text of any numbers, and Python fails on it later."""
+    if not isinstance(array, np.ndarray):
+        return False
+    if array.dtype.kind != "U" or not array.dtype.itemsize:
+        return True
+    points = np.ravel(array).astype(array.dtype.newbyteorder("=")).view(np.uint32)
+    return bool(((points < SURROGATES.start) | ((points >= SURROGATES.stop) & (points <= sys.maxunicode))).all())
 
 
 def _damaged(folder: str | Path) -> InputError:
