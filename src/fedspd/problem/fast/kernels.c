@@ -26,7 +26,7 @@ static const double FACTORIALS[] = {1.0,     1.0,      2.0,       6.0,        24
 #define WHOLE long long
 #define MANTISSA 52
 #define ROUNDED 0x1.8p52
-#define LEAST -708
+#define LEAST -300
 #define LN2_HIGH 0x1.62e42feep-1
 #define LN2_LOW 0x1.a39ef35793c76p-33
 #define TERMS 13
@@ -50,7 +50,7 @@ static const double FACTORIALS[] = {1.0,     1.0,      2.0,       6.0,        24
 #define WHOLE int
 #define MANTISSA 23
 #define ROUNDED 0x1.8p23
-#define LEAST -87
+#define LEAST -36
 #define LN2_HIGH 0x1.62e4p-1
 #define LN2_LOW 0x1.7f7d1cp-20
 #define TERMS 7

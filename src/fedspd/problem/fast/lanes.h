@@ -95,16 +95,18 @@ INLINE NAME(Lanes) NAME(chosen)(NAME(Wholes) those, NAME(Lanes) yes, NAME(Lanes)
 }
 
 /* e^x of numbers that are at most 0 and none of which is not a number, to a few units of the last place: by 2^n e^r,
-   with r at most half of ln 2 and Taylor's series. Below LEAST it is as good as nothing. */
+   with r at most half of ln 2 and Taylor's series. Below LEAST it is nothing: what is computed of it, its square too,
+   would be less than the normal range holds, where some processors take ten times as long. */
 INLINE NAME(Lanes) NAME(exponentials)(NAME(Lanes) x)
 {
-    x = NAME(chosen)(x < (REAL)LEAST, (NAME(Lanes)){0} + (REAL)LEAST, x);
+    NAME(Wholes) nothing = x < (REAL)LEAST;
+    x = NAME(chosen)(nothing, (NAME(Lanes)){0} + (REAL)LEAST, x);
     NAME(Lanes) shifted = x * (REAL)1.44269504088896340736 + (REAL)ROUNDED, whole = shifted - (REAL)ROUNDED;
     NAME(Lanes) rest = (x - whole * (REAL)LN2_HIGH) - whole * (REAL)LN2_LOW;
     NAME(Lanes) sum = (NAME(Lanes)){0} + (REAL)(1 / FACTORIALS[TERMS]);
 #pragma GCC unroll 16
     for (long power = TERMS - 1; power >= 0; power--) sum = (REAL)(1 / FACTORIALS[power]) + sum * rest;
-    return (NAME(Lanes))((NAME(Wholes))sum + ((NAME(Wholes))shifted << MANTISSA));
+    return (NAME(Lanes))(((NAME(Wholes))sum + ((NAME(Wholes))shifted << MANTISSA)) & ~nothing);
 }
 
 /* Probabilities of the second of two classes in place of a BLOCK of scores, and what they would be of the other sign's
