@@ -260,17 +260,19 @@ def draw_round(simulation: Simulation, round: int, chosen: np.ndarray, each: Par
     kind = simulation.shards.features.dtype
     noise = np.empty((len(chosen), *draws_shape(simulation.algorithm, simulation.matrix)), kind)
 
-    def draw_records_of(block: draws.Block) -> np.ndarray:
-        return _records(simulation, block.stream(simulation.seed, "records", round), chosen[block.places])
+    def draw_records() -> np.ndarray:
+        """On one thread: of calls so short several threads would wait for each other longer than they take."""
+        streams = [(block.stream(simulation.seed, "records", round), chosen[block.places]) for block in blocks]
+        return side_by_side([_records(simulation, *each_of) for each_of in streams])
 
     def draw_noise_of(block: draws.Block) -> None:
         own, rng = noise[block.places], block.stream(simulation.seed, "noise", round)
         own[...] = draws.unit_noise(rng, simulation.plan.law, own.shape, kind)
 
     blocks = draws.blocks(len(chosen))
-    jobs = [partial(draw, block) for draw in (draw_records_of, draw_noise_of) for block in blocks]
-    drawn = list((each if len(blocks) > 1 else map)(lambda job: job(), jobs))
-    return Draws(side_by_side(drawn[: len(blocks)]), noise)
+    jobs = [draw_records, *(partial(draw_noise_of, block) for block in blocks)]
+    records, *_ = (each if len(blocks) > 1 else map)(lambda job: job(), jobs)
+    return Draws(records, noise)
 
 
 def _records(simulation: Simulation, rng: np.random.Generator, chosen: np.ndarray) -> np.ndarray:
