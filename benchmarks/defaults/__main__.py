@@ -5,6 +5,7 @@
   python -m benchmarks.defaults run --only adult --set data.encode=declared --no-tuning
   python -m benchmarks.defaults check                          tables and verdicts; exit status 1 where one fails
   python -m benchmarks.defaults write                          the same into docs/results.md, with figures and a CSV
+  python -m benchmarks.defaults recall                         the runs of that CSV as files, to add seeds to them
 
 Runs are appended to CSV files in a folder, and what any file there tells of is not played again, unless the program has
 changed since. Files of several machines can be put into one folder.
@@ -20,7 +21,7 @@ from rich.console import Console
 
 from benchmarks.defaults.cells import BUILT_IN, PRESET, grid
 from benchmarks.defaults.checks import FAILS, collect, missing, verdicts
-from benchmarks.defaults.page import FIGURES, Variant, cells_csv, charts, markdown
+from benchmarks.defaults.page import FIGURES, Variant, cells_csv, charts, markdown, rows_told
 from benchmarks.defaults.play import Job, jobs_of
 from benchmarks.defaults.pool import play_all
 from benchmarks.defaults.rows import append_rows, read_rows, settings_text
@@ -41,6 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     if options.command == "run":
         run(options)
+        return 0
+    if options.command == "recall":
+        append_rows(options.rows / f"{TABLE.stem}.csv", rows_told(TABLE.read_text(), options.program))
         return 0
     variants, absent = read(options)
     if not variants:
@@ -100,7 +104,7 @@ def write(variants: list[Variant], absent: int) -> None:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("run", "check", "write"))
+    parser.add_argument("command", choices=("run", "check", "write", "recall"))
     parser.add_argument("--rows", type=Path, default=Path("runs/defaults"), help="folder of the files of runs")
     parser.add_argument("--name", default="rows", help="of the file that runs are appended to")
     parser.add_argument("--seeds", type=int, default=10)

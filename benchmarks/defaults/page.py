@@ -1,7 +1,7 @@
 """What is left of the benchmark: a tidy table of all cells, tables and verdicts in Markdown, two figures."""
 
 import csv
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 
@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks.defaults.cells import BUILT_IN, CLIENTS, DELTA, EPSILONS, Cell, records_of
 from benchmarks.defaults.checks import Gap, Result, Verdict, above_trivial, ahead_of_tuned, gap, rises
 from benchmarks.defaults.play import TUNING
+from benchmarks.defaults.rows import RULE, TUNED, Row
 from fedspd.report import Chart, Grid, Series
 from fedspd.report.page import Measured, measured
 from fedspd.report.text import grid_markdown
@@ -38,15 +39,18 @@ class Variant:
         return f"with `{self.settings}`" if self.settings else "nothing else set"
 
 
+COLUMNS = (
+    "settings", "data", "clients", "deal", "participants", "uploads at most", "epsilon", "seeds", "rounds",
+    "score", "s.e.", "trivial", "tuned", "ahead of tuned", "s.e. of that", "tuned point",
+    "least gain over a smaller epsilon", "s.e. of the gain", "scores", "tuned scores",
+)  # fmt: skip
+
+
 def cells_csv(variants: Iterable[Variant]) -> str:
-    """A line for every cell: its mean, what it is held against, and by how much it differs."""
+    """A line for every cell: its mean, what it is held against, by how much it differs, and the score of every seed."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([
-        "settings", "data", "clients", "deal", "participants", "uploads at most", "epsilon", "seeds", "rounds",
-        "score", "s.e.", "trivial", "tuned", "ahead of tuned", "s.e. of that", "tuned point",
-        "least gain over a smaller epsilon", "s.e. of that",
-    ])  # fmt: skip
+    writer.writerow(COLUMNS)
     for variant in variants:
         lowest = _lowest(rises(variant.results))
         for cell, one in variant.results.items():
@@ -56,8 +60,26 @@ def cells_csv(variants: Iterable[Variant]) -> str:
                 variant.settings, cell.data, cell.clients, cell.deal, cell.participants, cell.uploads or "",
                 f"{cell.epsilon:g}", len(one.scores), f"{one.rounds:g}", *_pair(mean), f"{one.trivial:.3f}",
                 f"{np.mean([*one.tuned.values()]):.3f}" if one.tuned else "", *_pair(ahead), one.point, *_pair(gain),
+                _by_seed(one.scores), _by_seed(one.tuned),
             ])  # fmt: skip
     return text.getvalue()
+
+
+def rows_told(table: str, program: str) -> Iterator[Row]:
+    """The runs behind every line of such a table, so that later ones can be added to them."""
+    for line in csv.DictReader(StringIO(table)):
+        cell = line["data"], int(line["clients"]), line["deal"], int(line["participants"]), float(line["epsilon"])
+        for kind, scores, point in ((RULE, "scores", ""), (TUNED, "tuned scores", line["tuned point"])):
+            for told in line[scores].split():
+                seed, _, score = told.partition(":")
+                yield Row(
+                    kind, *cell, int(line["uploads at most"] or 0), int(seed), float(score), float(line["trivial"]),
+                    round(float(line["rounds"])), point, line["settings"], program,
+                )  # fmt: skip
+
+
+def _by_seed(scores: Mapping[int, float]) -> str:
+    return " ".join(f"{seed}:{score:.4f}" for seed, score in sorted(scores.items()))
 
 
 def _lowest(gaps: Iterable[Gap]) -> dict[Cell, Gap]:

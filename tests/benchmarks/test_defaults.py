@@ -10,7 +10,7 @@ import pytest
 from benchmarks.defaults.__main__ import main
 from benchmarks.defaults.cells import BUILT_IN, EPSILONS, GOALS, Cell, grid, is_tuned
 from benchmarks.defaults.checks import BY_CHANCE, FAILS, HOLDS, Result, Verdict, collect, verdicts
-from benchmarks.defaults.page import Variant, cells_csv, charts, markdown
+from benchmarks.defaults.page import Variant, cells_csv, charts, markdown, rows_told
 from benchmarks.defaults.play import CLIP_NORMS, STEP_SCALES, Job, play_job, tune
 from benchmarks.defaults.pool import play_all
 from benchmarks.defaults.rows import RULE, TUNED, Row, append_rows, read_rows
@@ -157,6 +157,15 @@ def test_the_page_tells_every_cell_and_draws_every_data_set() -> None:
     assert (first.title, first.y_label, second.y_label) == ("credit (IID)", "accuracy, %", "R², %")
     assert first.references == (("trivial", 70.0),)
     assert not charts(results, iid=False)
+
+
+def test_a_table_of_cells_tells_the_runs_it_was_made_of() -> None:
+    row = Row(RULE, "adult", 5, "iid", 5, 1.0, 25, 0, 84.1234, 76.377, 50, "", "data.encode=declared", PROGRAM)
+    tuned = replace(row, kind=TUNED, score=84.5, point="clip_norm=1")
+    played = [row, replace(row, seed=7, score=float("nan")), tuned]
+    results = collect(played)
+    table = cells_csv([Variant(row.settings, results, verdicts(results, "declared"))])
+    assert [str(one) for one in rows_told(table, PROGRAM)] == [str(one) for one in played]
 
 
 def test_runs_by_rule_and_tuned_ones_meet_by_cell_and_seed() -> None:
