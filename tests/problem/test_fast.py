@@ -4,6 +4,7 @@ import ctypes
 import platform
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,22 @@ def test_scores_far_apart_overflow_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     asked = weights, np.array([[[1.0], [-1.0], [1e-3], [0.5]]]), np.array([[0, 1, 2, 3]]), np.ones(1)
     objective = Objective(Softmax(5), Unregularized(), 1.0)
     close(objective.gradient(*asked)[:2], by_text(monkeypatch, lambda: objective.gradient(*asked))[:2], 1e-12)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("classes", [2, 5])
+def test_records_on_the_bound_are_not_clipped_whatever_rounding_says(
+    kind: Any, classes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of length 1 are at the start, by rule."""
+    rows = np.random.default_rng(2).standard_normal((1, 500, 30))
+    rows = (rows / np.linalg.norm(rows, axis=-1, keepdims=True)).astype(kind)
+    asked = np.zeros((1, 30, classes), kind), rows, np.zeros((1, 500), int), np.ones(1, kind)
+    objective = Objective(Softmax(classes), Unregularized(), float(np.sqrt(1 - 1 / classes)))
+    assert objective.gradient(*asked).clipped == 0
+    assert by_text(monkeypatch, lambda: objective.gradient(*asked)).clipped == 0
+    shorter = replace(objective, clip_norm=0.999 * objective.clip_norm)
+    assert shorter.gradient(*asked).clipped == 1
 
 
 @pytest.mark.skipif((platform.machine(), platform.system()) != ("x86_64", "Linux"), reason="flags have other numbers")

@@ -11,6 +11,8 @@ from fedspd.problem.regularizers import Regularizer
 from fedspd.typing import Array, array_namespace
 
 LEAST_MEDIAN = 1e-12
+LONGER = 1.00001
+"""Than the bound, of what counts as clipped: by rule records lie on it at the start, and rounding is no clipping."""
 
 
 class Gradient(NamedTuple):
@@ -87,7 +89,9 @@ class Objective:
         over = xp.maximum(norms / bound, 1.0) * divisors[..., None]
         slopes = slopes if shares is None else slopes * shares[..., None]
         mean = self.loss.spread(xp.matmul(xp.matrix_transpose(features), slopes / over[..., None]))
-        longer, records = (xp.sum(xp.astype(those, norms.dtype), axis=-1) for those in (norms > bound, squares > 0))
+        longer, records = (
+            xp.sum(xp.astype(those, norms.dtype), axis=-1) for those in (norms > LONGER * bound, squares > 0)
+        )
         return Gradient(mean, norms, bound, longer / xp.maximum(records, xp.ones_like(records)))
 
     def record_gradients(self, weights: Array, features: Array, labels: Array) -> Any:

@@ -73,7 +73,7 @@ INLINE REAL NAME(batch_of_many)(long records, long columns, long outputs, long w
             REAL square = NAME(dot)(row[t], row[t], columns);
             REAL norm = SQRT(square * lengths[t]), over = norm / bound;
             if (norms) norms[r + t] = norm;
-            longer += norm > bound;
+            longer += norm > (REAL)LONGER * bound;
             present += square > 0;
             over = (over > 1 ? over : 1) * divisor;
             counts[t] = (shares ? shares[r + t] : 1) / over;

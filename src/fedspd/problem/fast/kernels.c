@@ -19,6 +19,7 @@
 #define AHEAD 8  /* records: asked for later they would come too late */
 #define FOUR 4   /* records that are taken at a time */
 #define BLOCK 16 /* whose slopes are computed side by side */
+#define LONGER 1.00001 /* than the bound, of what counts as clipped: as in `objective.py` */
 static const double FACTORIALS[] = {1.0,     1.0,      2.0,       6.0,        24.0,        120.0,        720.0,
                                     5040.0,  40320.0,  362880.0,  3628800.0,  39916800.0,  479001600.0,  6227020800.0};
 

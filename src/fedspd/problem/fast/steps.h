@@ -22,7 +22,7 @@ INLINE REAL NAME(batch)(long records, long columns, NAME(Rows) rows, const REAL 
             REAL norm = SQRT(2 * squares[i] * slope * slope);
             REAL over = norm / bound;
             if (norms) norms[r + i] = norm;
-            longer += norm > bound;
+            longer += norm > (REAL)LONGER * bound;
             present += squares[i] > 0;
             over = (over > 1 ? over : 1) * divisor;
             if (shares) slope *= shares[r + i];
