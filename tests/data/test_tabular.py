@@ -187,6 +187,19 @@ def test_order_of_columns_other_columns_spaces_quotes_and_blank_rows_do_not_matt
     np.testing.assert_array_equal(same.labels, plain.labels)
 
 
+def test_rows_of_spaces_anywhere_in_a_large_file_change_no_record(tmp_path: Path) -> None:
+    """The first of them is found when records before it have been handed out already."""
+    rows = [f"{20 + place % 60},surgery,1,F,died" for place in range(200_000)]
+    plain = read_table(site(tmp_path, *rows), SCHEMA)
+    rows[150_000] += "\n   "
+    rows[-1] += "\n \t \n"
+    spaced = read_table(site(tmp_path, *rows), SCHEMA)
+    np.testing.assert_array_equal(spaced.features, plain.features)
+    rows[170_000] = "20,surgery"
+    with pytest.raises(InputError, match="must have as many cells as the header, 5, got 2"):
+        read_table(site(tmp_path, *rows), SCHEMA)
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_files_of_spreadsheets_are_read(tmp_path: Path, end: str) -> None:
     (tmp_path / "site.csv").write_bytes(f"\ufeff{HEADER}{end}64,surgery,1,F,died{end}".encode())

@@ -1,6 +1,7 @@
 """Which columns of a table are numbers and which are texts, as far as their cells tell."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,7 +71,8 @@ def _first_words(source: Source, names: Sequence[str]) -> dict[str, list[str]]:
 
 def _first(source: Source, places: Sequence[int]) -> dict[int, Any]:
     try:
-        return dict(next(source.batches([], places), (0, {}))[1]) if places else {}
+        with closing(source.batches([], places)) as batches:
+            return dict(next(batches, (0, {}))[1]) if places else {}
     except InputError:
         if len(places) == 1:
             return {}

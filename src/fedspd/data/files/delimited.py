@@ -9,7 +9,7 @@ import csv
 import gzip
 import re
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from io import StringIO, TextIOWrapper
 from itertools import chain, islice
@@ -55,18 +55,20 @@ class Delimited:
         self.most = max(seen.lines - self.layout.skip, 0)
         self._has_quotes = seen.has_quotes
 
-    def batches(self, numeric: Collection[int], text: Collection[int]) -> Iterator[tuple[int, Mapping[int, Any]]]:
+    def batches(
+        self, numeric: Collection[int], text: Collection[int]
+    ) -> Generator[tuple[int, Mapping[int, Any]], None, None]:
         """How many records come next, and their cells in the wanted columns, by the column's place.
 
         Cells of a numeric column come as numbers, or as texts where one of them is no number.
         """
         import pyarrow as pa
 
-        done, loose = 0, set[int]()
+        done, loose, blanks = 0, set[int](), False
         while True:
             again = done
             try:
-                for batch in self._reader({*numeric} - loose - {*text}, ({*numeric} & loose) - {*text}, text):
+                for batch in self._reader({*numeric} - loose - {*text}, ({*numeric} & loose) - {*text}, text, blanks):
                     fresh = batch.slice(again)
                     again = max(again - batch.num_rows, 0)
                     done += fresh.num_rows
@@ -74,13 +76,16 @@ class Delimited:
                 return
             except pa.ArrowInvalid as error:
                 place = re.match(r"In CSV column #(\d+): CSV conversion error to double", str(error))
-            if place is None:
-                self._check_rows()
+            # Each time, all before is parsed again: not for every column that has such a cell.
+            if place is not None:
+                loose = loose | {int(place[1])} if len(loose) < 3 else {*numeric}
+                continue
+            self._check_rows()
+            if blanks:
                 raise InputError(
                     f"{self.path} must hold rows shorter than {BLOCK >> 20} MB, got a longer one; shorten it."
                 )
-            # Each time, all before is parsed again: not for every column that has such a cell.
-            loose = loose | {int(place[1])} if len(loose) < 3 else {*numeric}
+            blanks = True
 
     def find(self, records: Collection[int]) -> dict[int, tuple[int, list[str]]]:
         """For each of these records, counted from 0, its row as a person counts them, and its cells."""
@@ -105,7 +110,11 @@ class Delimited:
     def _cells(self, lines: Iterator[str]) -> list[str]:
         return next(csv.reader(lines, delimiter=self.layout.delimiter))
 
-    def _reader(self, numeric: Collection[int], loose: Collection[int], text: Collection[int]) -> Any:
+    def _reader(self, numeric: Collection[int], loose: Collection[int], text: Collection[int], blanks: bool) -> Any:
+        """Its batches. Rows of nothing but spaces are left out where there are such: pyarrow's threads then ask Python.
+
+        A thread that still wants to while the program ends would abort it, so no other file has them ask.
+        """
         import pyarrow as pa
         import pyarrow.csv as arrow
 
@@ -114,13 +123,13 @@ class Delimited:
         types = {str(place): kinds[place] for place in sorted(kinds)}
         names = [str(place) for place in range(len(self.names))]
         with pa.input_stream(str(self.path), compression="gzip" if self._is_zipped else None) as file:
-            yield from arrow.open_csv(
+            batches = arrow.open_csv(
                 file,
                 arrow.ReadOptions(column_names=names, skip_rows=self.layout.skip, block_size=BLOCK),
                 arrow.ParseOptions(
                     delimiter=self.layout.delimiter,
                     newlines_in_values=self._has_quotes,
-                    invalid_row_handler=lambda row: "error" if row.text.strip() else "skip",
+                    invalid_row_handler=(lambda row: "error" if row.text.strip() else "skip") if blanks else None,
                 ),
                 arrow.ConvertOptions(
                     check_utf8=False,  # was checked
@@ -130,6 +139,8 @@ class Delimited:
                     decimal_point=self.decimal,
                 ),
             )
+            with batches:
+                yield from batches
 
     def _check_rows(self) -> None:
         """Refuse the first row that has too few or too many cells, or a quote out of place."""

@@ -1,6 +1,6 @@
 """A table in Apache Parquet."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,9 @@ class Parquet:
             raise _broken(path) from None
         self.names = tuple(name.strip() for name in self._schema.names)
 
-    def batches(self, numeric: Collection[int], text: Collection[int]) -> Iterator[tuple[int, Mapping[int, Any]]]:
+    def batches(
+        self, numeric: Collection[int], text: Collection[int]
+    ) -> Generator[tuple[int, Mapping[int, Any]], None, None]:
         """How many records come next, and their cells in the wanted columns, by the column's place."""
         import pyarrow as pa
         import pyarrow.parquet
