@@ -9,7 +9,7 @@ from fedspd.engine.jax_engine.session import installed
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["numpy", "jax"])
+@pytest.mark.parametrize("engine", ["numpy", pytest.param("jax", marks=pytest.mark.lengthy)])
 def test_a_run_of_20000_clients_that_was_killed_goes_on_to_the_same_bits(engine: str, tmp_path: Path) -> None:
     if engine == "jax" and not installed():
         pytest.skip("JAX is not installed")

@@ -99,6 +99,7 @@ def test_comparisons(tmp_path: Path) -> None:
         assert table_rows(folder / "out" / "leaderboard.csv") == table_rows(whole / "out" / "leaderboard.csv")
 
 
+@pytest.mark.lengthy
 def test_reproductions(tmp_path: Path) -> None:
     whole, *cut = killed(tmp_path, REPRODUCE, 4, 13)
     for folder in cut:

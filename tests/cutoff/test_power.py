@@ -69,7 +69,7 @@ def test_a_run_goes_on_after_a_power_cut_and_is_charged_once(tmp_path: Path, sha
         assert charges(folder / ledger) == charges(whole / ledger), folder.name
 
 
-@pytest.mark.parametrize("early_names", [False, True])
+@pytest.mark.parametrize("early_names", [False, pytest.param(True, marks=pytest.mark.lengthy)])
 def test_a_sweep_goes_on_after_a_power_cut(tmp_path: Path, early_names: bool) -> None:
     notes = recorded(tmp_path, [], SWEEP)
     for folder in cuts(tmp_path, notes, early_names, MOMENTS // 3, 2):
