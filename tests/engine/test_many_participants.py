@@ -16,7 +16,7 @@ from fedspd.algorithms.methods.fedspd import FedSPD
 from fedspd.data import Table, assign
 from fedspd.engine import Simulation, draws, simulate
 from fedspd.engine.draws import BLOCK
-from fedspd.engine.numpy_engine import LEAST, PART, PARTS, draw_round, drawn_parts
+from fedspd.engine.numpy_engine import PART, draw_round, drawn_parts
 from fedspd.engine.parallel import ParallelMap
 from fedspd.privacy import POISSON, WHOLE_SHARD, WITHOUT_REPLACEMENT, plan_as_published
 from fedspd.problem import L1, Objective, Softmax, fast
@@ -132,17 +132,18 @@ def test_a_round_of_many_is_the_same_to_the_bit_in_larger_and_smaller_parts(
     if not kernels:
         monkeypatch.setattr(fast, "library", lambda: None)
     usual = simulate(many())
-    for size in (50, BLOCK):
-        monkeypatch.setattr(ENGINE, "LEAST", size)
+    for size in (50, 2 * PART):
+        monkeypatch.setattr(ENGINE, "PART", size)
         found = simulate(many())
         np.testing.assert_array_equal(found.models, usual.models)
         np.testing.assert_array_equal(found.lagrangian.dual, usual.lagrangian.dual)
 
 
 @given(st.integers(1, 100_000))
-def test_parts_hold_everyone_once_and_are_many_enough_for_many_cores(participants: int) -> None:
+def test_parts_hold_everyone_once_and_are_few_and_even(participants: int) -> None:
     numbers = np.arange(participants)
     parts = [numbers[part] for part in drawn_parts(participants)]
     np.testing.assert_array_equal(np.concatenate(parts), numbers)
     assert max(map(len, parts)) <= PART
-    assert len(parts) == 1 if participants <= PART else len(parts) >= min(PARTS, participants // LEAST)
+    assert len(parts) == -(-participants // PART)
+    assert len(parts[-1]) > len(parts[0]) - len(parts)

@@ -24,9 +24,7 @@ from fedspd.engine.spending import Gate, Spending
 from fedspd.typing import Argmin, Batches, Query, Release
 
 NAME = "NumPy"
-PART = 512  # participants that one thread plays at a time, at most; so few play on one thread
-LEAST = 128  # in each of several parts: one costs 0.1 ms beside its work
-PARTS = 32  # of a round of very many: two for each of sixteen cores
+PART = 512  # participants that one thread plays at a time, at most: between calls threads wait for the interpreter
 LARGE = 1 << 17  # numbers of whole shards side by side that are worth a part of their own: 1 MiB
 KEPT = 1 << 30  # bytes of features of which no second table is kept
 ALIKE = 0.7  # whole shards played together are at least this much of the longest one
@@ -224,11 +222,10 @@ def _exchange(standing: Standing, own: np.ndarray, played: Played) -> Exchanged:
 
 
 def drawn_parts(participants: int) -> list[slice]:
-    """Parts of participants that draw batches: as many as keep all cores busy until the end."""
-    if participants <= PART:
-        return [slice(None)]
-    size = min(PART, max(LEAST, -(-participants // PARTS)))
-    return [slice(begin, begin + size) for begin in range(0, participants, size)]
+    """Parts of participants that draw batches, as few and as even as can be."""
+    parts = -(-participants // PART)
+    size = -(-participants // parts)
+    return [slice(begin, begin + size) for begin in range(0, participants, size)] if parts > 1 else [slice(None)]
 
 
 def whole_parts(chosen: np.ndarray, sizes: np.ndarray, columns: int) -> list[np.ndarray]:
