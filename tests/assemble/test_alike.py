@@ -74,6 +74,8 @@ def test_a_table_that_many_runs_share_counts_once(monkeypatch: pytest.MonkeyPatc
     assert LOT > 672, "the paper's grid is one lot"
 
 
+@pytest.mark.slow
+@pytest.mark.lengthy
 def test_tables_of_lots_that_were_run_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Or many deals would fill the memory that lots are cut for; the last two deals are remembered elsewhere."""
     monkeypatch.setattr("fedspd.assemble.alike.TABLES", 1)

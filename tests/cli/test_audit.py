@@ -162,6 +162,8 @@ def cut_off(folder: Path, arguments: tuple[str, ...]) -> None:
         process.send_signal(signal.SIGKILL)
 
 
+@pytest.mark.slow
+@pytest.mark.lengthy
 def test_an_audit_that_was_killed_goes_on_to_the_same_bits_and_the_same_exit_code(tmp_path: Path) -> None:
     whole = called(tmp_path, *REFUTED, "--out", "whole")
     assert whole.returncode == 1, whole.stderr

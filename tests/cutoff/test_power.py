@@ -56,7 +56,7 @@ def goes_on(folder: Path, command: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("early_names", [False, True])
-@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("shared", [pytest.param(False, marks=pytest.mark.lengthy), True])
 def test_a_run_goes_on_after_a_power_cut_and_is_charged_once(tmp_path: Path, shared: bool, early_names: bool) -> None:
     command, ledger = RUN, OUT / "ledger.sqlite"
     if shared:

@@ -173,7 +173,7 @@ DAYS = parse_schema(SCHEMA | {"target": {"column": "days", "bounds": [0, 20]}})
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "noise"), [("classes", 2.0), ("number", 2.0)])
+@pytest.mark.parametrize(("kind", "noise"), [pytest.param("classes", 2.0, marks=pytest.mark.lengthy), ("number", 2.0)])
 def test_odds_ratios_and_original_units_are_covered_from_zero_on(kind: str, noise: float) -> None:
     """All steps of one charge, as `fedspd infer --columns` makes them, told as it tells them."""
     rng, where = np.random.default_rng(5), coordinates_on(ILL if kind == "classes" else DAYS, ("age", "sex"))

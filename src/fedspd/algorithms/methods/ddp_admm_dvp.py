@@ -25,14 +25,14 @@ from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.grids import OCTAVES
 from fedspd.algorithms.parts.network import Neighbors, Network, make_network, point_of
-from fedspd.algorithms.parts.objective_noise import TWO_RECORDS, ObjectiveNoise, perturbed_minimum
+from fedspd.algorithms.parts.objective_noise import NoisedMinimizer, ObjectiveNoise, perturbed_minimum
 from fedspd.algorithms.parts.rules import Wishes, exact_steps
-from fedspd.problem import Objective, check_exact
+from fedspd.problem import Objective
 from fedspd.typing import Argmin, Array, Batches, Release
 
 
 @dataclass(frozen=True)
-class DDPADMMDual:
+class DDPADMMDual(NoisedMinimizer):
     """Exact ADMM with noise on the dual variable; what is carried is what was released."""
 
     objective: Objective
@@ -40,27 +40,12 @@ class DDPADMMDual:
     penalty: float  # 2 η V̄
     row_norm: float  # every feature row is at most this long
 
-    relation = "replace-one"
-    exact = True
-    releases = 1
-    local_steps = 1
     keeps_replies = True
-    law = "objective"
-    directions = TWO_RECORDS
-
-    def __post_init__(self) -> None:
-        """Check that sub-problems are solved exactly."""
-        check_exact(self.objective)
 
     @property
     def noise(self) -> ObjectiveNoise:
         """What the noise in the objective may claim."""
         return ObjectiveNoise(self.objective, self.row_norm, self.penalty * self.network.least_share)
-
-    @property
-    def guarantee(self) -> str:
-        """That of the noise."""
-        return self.noise.guarantee
 
     def start(self, zeros: Array) -> tuple[Array, Released, Array]:
         """All zero: public."""
@@ -75,22 +60,6 @@ class DDPADMMDual:
         sub = self.network.sub_problem(told, client.weights, client.dual, self.penalty)
         problem = self.objective, self.row_norm, client.weights, sub.curvature, sub.pull, batches
         return perturbed_minimum(*problem, least=self.penalty * self.network.least_share), None
-
-    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
-        """That of noise in the objective."""
-        return self.noise.sensitivity(batch_sizes)
-
-    def jacobian(self, batch_sizes: Any) -> float:
-        """What a release costs beside the size of its noise."""
-        return self.noise.jacobian(batch_sizes)
-
-    def check_solvable(self, records: int, divisors: Any, columns: int) -> None:
-        """Refuse minimizers that float64 cannot find."""
-        self.noise.check_solvable(records, divisors, columns)
-
-    def check_noise(self, longest: float, records: int, divisors: Any, columns: int) -> None:
-        """Refuse noise under which float64 cannot find them."""
-        self.noise.check_noise(longest, records, divisors, columns)
 
     def settle(self, told: Neighbors, client: Released, release: Release, kept: None) -> tuple[Released, Array]:
         """The dual step with what was heard; the reply is the release."""

@@ -27,11 +27,11 @@ from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.grids import AROUND, scale_and
 from fedspd.algorithms.parts.network import Neighbors, Network, make_network, point_of
-from fedspd.algorithms.parts.objective_noise import TWO_RECORDS, ObjectiveNoise, perturbed_minimum
+from fedspd.algorithms.parts.objective_noise import NoisedMinimizer, ObjectiveNoise, perturbed_minimum
 from fedspd.algorithms.parts.rules import Wishes, exact_steps
 from fedspd.algorithms.parts.step_sizes import Geometric
 from fedspd.errors import InputError
-from fedspd.problem import Objective, check_exact
+from fedspd.problem import Objective
 from fedspd.reading import setting
 from fedspd.typing import Argmin, Array, Batches, Release
 
@@ -40,7 +40,7 @@ LARGEST = 1e100
 
 
 @dataclass(frozen=True)
-class DPMADMM:
+class DPMADMM(NoisedMinimizer):
     """Exact ADMM whose penalty grows, with noise in the penalty."""
 
     objective: Objective
@@ -49,27 +49,12 @@ class DPMADMM:
     schedule: Geometric  # 2 η_t V̄; the penalty, 2 θ V̄, is that of the dual
     row_norm: float  # every feature row is at most this long
 
-    relation = "replace-one"
-    exact = True
-    releases = 1
-    local_steps = 1
     keeps_replies = True
-    law = "objective"
-    directions = TWO_RECORDS
-
-    def __post_init__(self) -> None:
-        """Check that sub-problems are solved exactly."""
-        check_exact(self.objective)
 
     @property
     def noise(self) -> ObjectiveNoise:
         """What the noise in the objective may claim, by the least penalty, that of round 1."""
         return ObjectiveNoise(self.objective, self.row_norm, self.schedule.inverse_step(1) * self.network.least_share)
-
-    @property
-    def guarantee(self) -> str:
-        """That of the noise."""
-        return self.noise.guarantee
 
     def start(self, zeros: Array) -> tuple[Array, Released, Array]:
         """All zero: public."""
@@ -84,22 +69,6 @@ class DPMADMM:
         sub = self.network.sub_problem(told, client.weights, client.dual, self.penalty)
         problem = self.objective, self.row_norm, client.weights, sub.curvature, sub.pull, batches
         return perturbed_minimum(*problem, least=self.penalty * self.network.least_share), None
-
-    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
-        """That of noise in the objective."""
-        return self.noise.sensitivity(batch_sizes)
-
-    def jacobian(self, batch_sizes: Any) -> float:
-        """What a release costs beside the size of its noise."""
-        return self.noise.jacobian(batch_sizes)
-
-    def check_solvable(self, records: int, divisors: Any, columns: int) -> None:
-        """Refuse minimizers that float64 cannot find."""
-        self.noise.check_solvable(records, divisors, columns)
-
-    def check_noise(self, longest: float, records: int, divisors: Any, columns: int) -> None:
-        """Refuse noise under which float64 cannot find them."""
-        self.noise.check_noise(longest, records, divisors, columns)
 
     def settle(self, told: Neighbors, client: Released, release: Release, kept: None) -> tuple[Released, Array]:
         """The dual step with what was heard; the reply is the release."""

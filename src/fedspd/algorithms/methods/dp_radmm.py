@@ -27,9 +27,9 @@ from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.grids import OCTAVES
 from fedspd.algorithms.parts.network import Neighbors, Network, SubProblem, make_network, point_of
-from fedspd.algorithms.parts.objective_noise import TWO_RECORDS, ObjectiveNoise, perturbed_minimum
+from fedspd.algorithms.parts.objective_noise import NoisedMinimizer, ObjectiveNoise, perturbed_minimum
 from fedspd.algorithms.parts.rules import Wishes, counts, exact_steps
-from fedspd.problem import Objective, check_exact
+from fedspd.problem import Objective
 from fedspd.typing import Argmin, Array, Batches, Release
 
 
@@ -42,7 +42,7 @@ class Recycled(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DPRADMM:
+class DPRADMM(NoisedMinimizer):
     """Exact ADMM every odd round, a step that reuses it every even one."""
 
     objective: Objective
@@ -51,27 +51,12 @@ class DPRADMM:
     inverse_step: float  # γ
     row_norm: float  # every feature row is at most this long
 
-    relation = "replace-one"
-    exact = True
-    releases = 1
-    local_steps = 1
     keeps_replies = True
-    law = "objective"
-    directions = TWO_RECORDS
-
-    def __post_init__(self) -> None:
-        """Check that sub-problems are solved exactly."""
-        check_exact(self.objective)
 
     @property
     def noise(self) -> ObjectiveNoise:
         """What the noise in the objective may claim."""
         return ObjectiveNoise(self.objective, self.row_norm, self.penalty * self.network.least_share)
-
-    @property
-    def guarantee(self) -> str:
-        """That of the noise."""
-        return self.noise.guarantee
 
     def start(self, zeros: Array) -> tuple[Array, Recycled, Array]:
         """All zero: public."""
@@ -95,19 +80,7 @@ class DPRADMM:
 
     def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
         """That of noise in the objective, and zero in even rounds."""
-        return round % 2 * self.noise.sensitivity(batch_sizes)
-
-    def jacobian(self, batch_sizes: Any) -> float:
-        """What a release costs beside the size of its noise."""
-        return self.noise.jacobian(batch_sizes)
-
-    def check_solvable(self, records: int, divisors: Any, columns: int) -> None:
-        """Refuse minimizers that float64 cannot find."""
-        self.noise.check_solvable(records, divisors, columns)
-
-    def check_noise(self, longest: float, records: int, divisors: Any, columns: int) -> None:
-        """Refuse noise under which float64 cannot find them."""
-        self.noise.check_noise(longest, records, divisors, columns)
+        return round % 2 * super().sensitivity(round, batch_sizes)
 
     def settle(self, told: Neighbors, client: Recycled, release: Release, kept: None) -> tuple[Recycled, Array]:
         """The dual step with what was heard, and the slope; the reply is the release."""

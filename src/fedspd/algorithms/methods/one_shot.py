@@ -23,41 +23,26 @@ from fedspd.algorithms.method import Made, Method, Needs, Public
 from fedspd.algorithms.methods.fedavg import Local
 from fedspd.algorithms.parts import settings as shared
 from fedspd.algorithms.parts.grids import OCTAVES
-from fedspd.algorithms.parts.objective_noise import TWO_RECORDS, ObjectiveNoise, perturbed_minimum
+from fedspd.algorithms.parts.objective_noise import NoisedMinimizer, ObjectiveNoise, perturbed_minimum
 from fedspd.algorithms.parts.rules import Wishes, counts, exact_steps
-from fedspd.problem import Objective, check_exact
+from fedspd.problem import Objective
 from fedspd.typing import Argmin, Array, Batches, Release
 
 
 @dataclass(frozen=True)
-class OneShot:
+class OneShot(NoisedMinimizer):
     """Every client's own private optimum, averaged."""
 
     objective: Objective
     penalty: float  # μ
     row_norm: float
 
-    relation = "replace-one"
-    law = "objective"
-    directions = TWO_RECORDS
-    exact = True
-    releases = 1
-    local_steps = 1
     keeps_replies = False
-
-    def __post_init__(self) -> None:
-        """Check that the problem is solved exactly."""
-        check_exact(self.objective)
 
     @property
     def noise(self) -> ObjectiveNoise:
         """What the noise in the objective may claim."""
         return ObjectiveNoise(self.objective, self.row_norm, self.penalty)
-
-    @property
-    def guarantee(self) -> str:
-        """That of the noise."""
-        return self.noise.guarantee
 
     def start(self, zeros: Array) -> tuple[Array, Local, Array]:
         """All zero: public."""
@@ -72,22 +57,6 @@ class OneShot:
         start = 0 * client.weights
         problem = self.objective, self.row_norm, start, self.penalty, start, batches
         return perturbed_minimum(*problem, least=self.penalty), None
-
-    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
-        """That of noise in the objective."""
-        return self.noise.sensitivity(batch_sizes)
-
-    def jacobian(self, batch_sizes: Any) -> float:
-        """What a release costs beside the size of its noise."""
-        return self.noise.jacobian(batch_sizes)
-
-    def check_solvable(self, records: int, divisors: Any, columns: int) -> None:
-        """Refuse minimizers that float64 cannot find."""
-        self.noise.check_solvable(records, divisors, columns)
-
-    def check_noise(self, longest: float, records: int, divisors: Any, columns: int) -> None:
-        """Refuse noise under which float64 cannot find them."""
-        self.noise.check_noise(longest, records, divisors, columns)
 
     def settle(self, told: Told, client: Local, release: Release, kept: None) -> tuple[Local, Array]:
         """The reply is the release."""

@@ -10,13 +10,14 @@ and that ratio is between $(1+a)^{-1}$ and $1+a$, $a = L/(m\mu')$, $\mu'$ the cu
 (`docs/proofs/minimizers.md`).
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import inf, log
 from typing import Any
 
 from fedspd.algorithms.parts.exactness import HALF, bounded_pull, influence, require_room, require_solvable
 from fedspd.privacy.sensitivity import RECORD_MOVES
-from fedspd.problem import LEFT, Objective, SquaredL2, minimize
+from fedspd.problem import LEFT, Objective, SquaredL2, check_exact, minimize
 from fedspd.typing import Argmin, Array, Batches, array_namespace
 
 TWO_RECORDS = 2
@@ -105,3 +106,45 @@ class ObjectiveNoise:
         """Refuse noise that needs more than half of the room for pulls."""
         curvature = self.curvature + strength(self.objective)
         require_room(self.objective, self.row_norm, curvature, records, divisors, columns, longest)
+
+
+class NoisedMinimizer(ABC):
+    """What methods have in common that release minimizers under noise in the objective."""
+
+    objective: Objective
+    relation = "replace-one"
+    exact = True
+    releases = 1
+    local_steps = 1
+    law = "objective"
+    directions = TWO_RECORDS
+
+    def __post_init__(self) -> None:
+        """Check that sub-problems are solved exactly."""
+        check_exact(self.objective)
+
+    @property
+    @abstractmethod
+    def noise(self) -> ObjectiveNoise:
+        """What the noise in the objective may claim."""
+
+    @property
+    def guarantee(self) -> str:
+        """That of the noise."""
+        return self.noise.guarantee
+
+    def sensitivity(self, round: Any, batch_sizes: Any) -> Any:
+        """That of noise in the objective."""
+        return self.noise.sensitivity(batch_sizes)
+
+    def jacobian(self, batch_sizes: Any) -> float:
+        """What a release costs beside the size of its noise."""
+        return self.noise.jacobian(batch_sizes)
+
+    def check_solvable(self, records: int, divisors: Any, columns: int) -> None:
+        """Refuse minimizers that float64 cannot find."""
+        self.noise.check_solvable(records, divisors, columns)
+
+    def check_noise(self, longest: float, records: int, divisors: Any, columns: int) -> None:
+        """Refuse noise under which float64 cannot find them."""
+        self.noise.check_noise(longest, records, divisors, columns)
