@@ -31,14 +31,12 @@ SLOW = {"README.md", "docs/reading-the-paper.md"} | {
     for name in (
         "compare-methods",
         "make-a-report",
-        "private-run",
         "reproduce-the-paper",
         "run-fast",
-        "run-folder",
-        "sweep",
         "train-on-your-own-table",
     )
 }
+LENGTHY = {f"docs/how-to/{name}.md" for name in ("measure-a-model", "private-run", "run-folder", "sweep")}
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -124,9 +122,13 @@ def targets() -> set[str]:
 
 
 def with_programs() -> list[Any]:
-    """Pages with programs; those of many seconds are slow."""
+    """Pages with programs; those of many seconds are slow, and some of them left to `make test-all`."""
     pages = sorted(page for page, path in PAGES.items() if [*blocks(path)])
-    return [pytest.param(page, marks=pytest.mark.slow if page in SLOW else ()) for page in pages]
+    lengthy = pytest.mark.slow, pytest.mark.lengthy
+    return [
+        pytest.param(page, marks=lengthy if page in LENGTHY else pytest.mark.slow if page in SLOW else ())
+        for page in pages
+    ]
 
 
 @pytest.mark.parametrize("page", with_programs())
