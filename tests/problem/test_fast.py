@@ -314,6 +314,13 @@ def planted(file: str, right: str, wrong: str, folder: Path) -> Any:
     return ctypes.CDLL(str(built))
 
 
+def test_kernels_without_a_bug_pass_what_those_with_one_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels = planted("steps.h", "over = (over > 1 ? over : 1)", "over = (over > 1 ? over : 1)", tmp_path)
+    monkeypatch.setattr(fast, "library", lambda: kernels)
+    same_gradients_of_all()
+    require_the_bits_of_copies(2, np.float64)
+
+
 @pytest.mark.parametrize(("file", "right", "wrong"), BUGS)
 def test_a_kernel_that_breaks_the_bound_is_noticed(
     file: str, right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -153,9 +153,14 @@ def test_record_gradients_are_the_derivatives_of_losses(loss: Loss, seed: int) -
             step = np.zeros((COLUMNS, loss.outputs))
             step[column, output] = h
             ahead, behind = (objective.losses(weights + sign * step, features, labels) for sign in (1, -1))
-            # these bend by 2 at most within h of a kink, so their difference quotients may be off by h
-            tolerance = h if isinstance(loss, SquaredHinge | Huber | Poisson) else 1e-8
-            np.testing.assert_allclose(gradients[..., column, output], (ahead - behind) / (2 * h), atol=tolerance)
+            quotient = (ahead - behind) / (2 * h)
+            # the hinge bends by 2 within h of its kink, so its difference quotient may be off by h
+            tolerance = h if isinstance(loss, SquaredHinge) else 1e-8
+            if isinstance(loss, Huber | Poisson):  # these bend, too, and one record of all may lie on its kink
+                on_kink = ~np.isclose(gradients[..., column, output], quotient, atol=tolerance, rtol=1e-7)
+                assert on_kink.sum() <= 1
+                tolerance = np.where(on_kink, h, tolerance)
+            assert np.all(np.abs(gradients[..., column, output] - quotient) <= tolerance + 1e-7 * np.abs(quotient))
 
 
 @every_loss
